@@ -1,0 +1,110 @@
+"""The Y-step: k-means on the projected samples."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from ksparse.matrix import Floats, Ints
+
+__all__ = ["Assignment", "assign", "centroids", "distances", "fill_empty", "order_by_size"]
+
+
+class Assignment(NamedTuple):
+    """Labels, their centroids, and the within-cluster sum of squares."""
+
+    labels: Ints
+    centroids: Floats
+    inertia: float
+
+
+def centroids(
+    P: Floats, labels: Ints, n_clusters: int, sample_weight: Floats | None = None
+) -> Floats:
+    """Weighted mean of the rows of P in each cluster (zero for an empty cluster)."""
+    weight = np.ones(P.shape[0]) if sample_weight is None else sample_weight
+    sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
+    sums = np.column_stack(
+        [np.bincount(labels, weights=weight * column, minlength=n_clusters) for column in P.T]
+    )
+    return sums / np.where(sizes > 0, sizes, 1.0)[:, None]
+
+
+def distances(P: Floats, centres: Floats) -> Floats:
+    """Squared distances of the rows of P to the centres (samples x clusters)."""
+    out = np.empty((P.shape[0], centres.shape[0]))
+    for j, centre in enumerate(centres):
+        out[:, j] = ((P - centre) ** 2).sum(axis=1)
+    return out
+
+
+def order_by_size(labels: Ints, n_clusters: int, sample_weight: Floats | None = None) -> Ints:
+    """Return for each cluster its number when clusters are numbered by decreasing size.
+
+    Equal sizes are ordered by their first member.
+    """
+    sizes = np.bincount(labels, weights=sample_weight, minlength=n_clusters)
+    first = np.full(n_clusters, labels.size)
+    np.minimum.at(first, labels, np.arange(labels.size))
+    rank = np.empty(n_clusters, dtype=np.intp)
+    rank[np.lexsort((first, -sizes))] = np.arange(n_clusters)
+    return rank
+
+
+def fill_empty(P: Floats, labels: Ints, n_clusters: int) -> Ints:
+    """Give every empty cluster the sample that is farthest from its own centroid."""
+    labels = labels.copy()
+    sizes = np.bincount(labels, minlength=n_clusters)
+    if (sizes > 0).all():
+        return labels
+    own = ((P - centroids(P, labels, n_clusters)[labels]) ** 2).sum(axis=1)
+    for cluster in np.flatnonzero(sizes == 0):
+        movable = np.where(sizes[labels] > 1, own, -1.0)
+        sample = int(movable.argmax())
+        sizes[labels[sample]] -= 1
+        labels[sample] = cluster
+        sizes[cluster] = 1
+        own[sample] = -1.0
+    return labels
+
+
+def assign(
+    P: Floats,
+    n_clusters: int,
+    rng: np.random.RandomState,
+    *,
+    n_init: int,
+    current: Ints | None = None,
+    sample_weight: Floats | None = None,
+) -> Assignment:
+    """k-means: the best of `n_init` k-means++ runs and a run from the current labels.
+
+    The run from the current labels wins ties, so settled labels stay as they are. No
+    cluster is ever empty.
+    """
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    runs = []
+    with warnings.catch_warnings():
+        # Fewer distinct points than clusters: mended below.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if current is not None:
+            start = centroids(P, current, n_clusters, sample_weight)
+            runs.append(KMeans(n_clusters, init=start, n_init=1, random_state=seed))
+        if n_init > 0:
+            runs.append(KMeans(n_clusters, n_init=n_init, random_state=seed))
+        best = None
+        for run in runs:
+            run.fit(P, sample_weight=sample_weight)
+            if best is None or run.inertia_ < best.inertia_ * (1 - 1e-9):
+                best = run
+    if best is None:
+        raise ValueError("n_init=0 needs current labels to start from.")
+    labels = fill_empty(P, best.labels_.astype(np.intp), n_clusters)
+    centres = centroids(P, labels, n_clusters, sample_weight)
+    weight = 1.0 if sample_weight is None else sample_weight
+    inertia = float((weight * ((P - centres[labels]) ** 2).sum(axis=1)).sum())
+    return Assignment(labels, centres, inertia)

@@ -1,0 +1,436 @@
+"""KSparse: clusters and the features that define them, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ksparse.alternation import Loop
+from ksparse.assignment import distances, fill_empty, order_by_size
+from ksparse.judgement import margins
+from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.pipeline import PAPER, Settings, fit_matrix
+from ksparse.progress import progress_bar
+from ksparse.projection import project_samples
+from ksparse.search import SearchResult
+from ksparse.validation import (
+    check_costs,
+    check_distinct_rows,
+    check_finite,
+    check_init,
+    check_n_features,
+    check_settings,
+)
+
+__all__ = ["KSparse"]
+
+Array = NDArray[Any]
+
+
+class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Clustering with feature selection by k-sparse.
+
+    Alternates k-means on the projected data X W with the search for a sparse projection W
+    that brings every sample near the target of its cluster: least squares on an l1 ball.
+    Only the features with nonzero weights define the clusters; their number is met exactly.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters k.
+    n_features : int, float or "auto", default="auto"
+        How many features to select: exactly that many, or a fraction of all. "auto" takes
+        the smallest number that explains the clusters of the first start about as well as
+        any number does (95 % of what generalised cross-validation finds).
+    eta : float, optional
+        Radius of the l1 ball, in the paper's units (data divided by their largest singular
+        value). Give this or `n_features`, not both.
+    n_components : int, optional
+        Dimension of the projection; k + 4 by default, as in the paper.
+    init : str, array-like or list of these, default="auto"
+        Where to start: "spectral", "pca", "graph" (communities of the nearest-neighbour
+        graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
+        "+dense" (settled with all features first), or one label per sample. With a list
+        all are tried and the one whose clusters stay apart best on held-out samples is
+        kept. "auto" tries "spectral" and "graph", and refines the better one by merging
+        clusters that overlap and splitting others, as long as the held-out score gains.
+    solver : {"working_set", "fista", "projected_gradient"}, default="working_set"
+        Solver of the W-step. All give the same answer; the default is exact and fast.
+    relax : bool, default=True
+        Whether to refit the projection on the selected features without the l1 bound
+        before clustering. The bound shrinks the projection, which blurs clusters.
+    n_init : int, default=10
+        k-means++ replicates in every loop, besides a run from the current labels.
+    max_loops : int, default=10
+        Largest number of loops of the alternation.
+    tol : float or None, default=0.01
+        Stop when labels (1 - ARI) and selected features (share exchanged) change by no
+        more than this in a loop. None always runs `max_loops`.
+    scale : bool, default=False
+        Whether to divide every feature by its standard deviation.
+    feature_weights : array-like, optional
+        Cost of each feature in the l1 norm. 0: always allowed, infinity: never selected.
+    ridge : float, default=0.3
+        Ridge of the relaxed projection, relative to the mean variance of the features.
+    targets : {"embedding", "projection"}, default="embedding"
+        Where the centroids that W aims at are taken: in the spectral embedding, which
+        keeps their scale, or in the projection, as in the paper, where they shrink.
+    solver_tol : float, default=1e-4
+        Gap at which the W-step counts as solved, relative to half the squared targets.
+    solver_max_iter : int, optional
+        Largest number of iterations of the W-step.
+    threshold : float, default=0.0
+        Weights below this are set to zero in every iteration of "fista".
+    sigma : float, default=150.0
+        Width of the kernel of "spectral_kernel".
+    random_state : int, RandomState or None, default=None
+        Seed. The same seed gives the same result, whatever the number of threads.
+    verbose : int, default=0
+        1 shows a progress bar on a terminal.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int, one per sample
+        Cluster of each sample. Clusters are numbered by decreasing size.
+    weights_ : ndarray, features x components
+        The projection in use (refitted if `relax`), for centred data in the paper's units.
+    l1_weights_ : ndarray, features x components
+        The solution on the l1 ball.
+    centroids_ : ndarray, clusters x components
+        Cluster centres in the projection.
+    n_features_selected_ : int
+        Number of features with nonzero weights.
+    feature_importances_ : ndarray, one per feature
+        Euclidean norm of the weights of each feature; 0 if not selected.
+    eta_ : float
+        Radius of the ball.
+    gap_ : float
+        Frank-Wolfe gap of the last W-step, relative to half the squared targets: its
+        objective is at most this far from the optimum.
+    converged_ : bool
+        Whether labels and features settled within `max_loops`.
+    n_iter_ : int
+        Number of loops.
+    cost_history_ : ndarray
+        Cost 1/2 ||Y mu - X W||^2 after each loop.
+    history_ : dict of ndarray
+        Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN where a loop
+        was solved without certificate).
+    starts_ : dict of list
+        Table of the starts tried: start, score (held-out margin, NaN if there was nothing
+        to compare), score_se, n_features, n_loops, chosen.
+    mean_, scale_ : ndarray, one per feature
+        What is subtracted from each feature, and what the result is multiplied with.
+    n_features_in_ : int
+        Number of features of X.
+    feature_names_in_ : ndarray of str
+        Names of the features, where X has string column names.
+
+    References
+    ----------
+    C. Gilet, M. Deprez, J.-B. Caillau, M. Barlaud. Clustering with feature selection using
+    alternating minimization and a projection-gradient method. 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ksparse import KSparse
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(150, 200))
+    >>> X[:50, :5] += 4
+    >>> X[50:90, 5:10] += 4
+    >>> model = KSparse(n_clusters=3, n_features=10, random_state=0).fit(X)
+    >>> np.bincount(model.labels_)
+    array([60, 50, 40])
+    >>> np.flatnonzero(model.get_support())
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_features: int | float | str = "auto",
+        eta: float | None = None,
+        n_components: int | None = None,
+        init: Any = "auto",
+        solver: str = "working_set",
+        relax: bool = True,
+        n_init: int = 10,
+        max_loops: int = 10,
+        tol: float | None = 0.01,
+        scale: bool = False,
+        feature_weights: ArrayLike | None = None,
+        ridge: float = 0.3,
+        targets: str = "embedding",
+        solver_tol: float = 1e-4,
+        solver_max_iter: int | None = None,
+        threshold: float = 0.0,
+        sigma: float = 150.0,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_features = n_features
+        self.eta = eta
+        self.n_components = n_components
+        self.init = init
+        self.solver = solver
+        self.relax = relax
+        self.n_init = n_init
+        self.max_loops = max_loops
+        self.tol = tol
+        self.scale = scale
+        self.feature_weights = feature_weights
+        self.ridge = ridge
+        self.targets = targets
+        self.solver_tol = solver_tol
+        self.solver_max_iter = solver_max_iter
+        self.threshold = threshold
+        self.sigma = sigma
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def paper(cls, n_clusters: int, eta: float, **overrides: Any) -> Self:
+        """Return an estimator with the settings of the paper and of its authors' programs.
+
+        FISTA of 50 iterations with entries below 0.01 set to zero, k + 4 components, one
+        spectral start, 40 k-means replicates, 10 loops, targets from the projection, no
+        refit.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of clusters.
+        eta : float
+            Radius of the l1 ball.
+        **overrides
+            Parameters of `KSparse` to set otherwise.
+
+        Examples
+        --------
+        >>> from ksparse import KSparse
+        >>> KSparse.paper(4, eta=1000).solver
+        'fista'
+        """
+        return cls(n_clusters, **({"eta": eta} | PAPER | overrides))
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Find clusters and features.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix (CSR, CSC), samples x features
+            The data. Sparse data stay sparse. Constant features are never selected.
+        y : ignored
+            For compatibility.
+        sample_weight : array-like, optional
+            Weight of each sample; weight 2 is the same as the sample given twice. Samples
+            of weight 0 are labelled in the end, and have no part in the fit.
+
+        Returns
+        -------
+        self
+        """
+        X = self._validate(X, reset=True)
+        check_settings(self, X.shape[0])
+        costs = check_costs(self.feature_weights, X.shape[1])
+        n_features = None if self.eta is not None else check_n_features(self.n_features, costs)
+        starts = check_init(self.init, X.shape[0], self.n_clusters)
+        weight, rows = self._sample_weight(X, sample_weight)
+        kept = X if rows is None else X[rows]
+        if rows is not None:
+            starts = [start if isinstance(start, str) else start[rows] for start in starts]
+            if kept.shape[0] < self.n_clusters:
+                raise ValueError(
+                    f"{kept.shape[0]} samples have a positive sample_weight, which should be >= "
+                    f"n_clusters={self.n_clusters}."
+                )
+        check_distinct_rows(kept, self.n_clusters)
+
+        options: dict[str, Any] = {"tol": self.solver_tol}
+        if self.solver_max_iter is not None:
+            options["max_iter"] = self.solver_max_iter
+        if self.solver == "fista":
+            options["threshold"] = self.threshold
+        settings = Settings(
+            self.n_clusters,
+            n_features,
+            self.eta,
+            costs,
+            starts,
+            self.n_components or self.n_clusters + 4,
+            self.solver,
+            options,
+            self.relax,
+            self.ridge,
+            Loop(self.n_init, self.max_loops, self.tol, self.targets),
+            self.sigma,
+        )
+        matrix = as_matrix(kept, sample_weight=weight, standardize=self.scale)
+        with progress_bar(None, "ksparse", self.verbose) as bar:
+
+            def on_step(what: str) -> None:
+                bar.set_postfix_str(what, refresh=False)
+                bar.update()
+
+            result = fit_matrix(matrix, settings, check_random_state(self.random_state), on_step)
+        self._store(X, matrix, result)
+        return self
+
+    def _store(self, X: Any, matrix: Matrix, result: SearchResult) -> None:
+        fit = result.fit
+        projection = fit.projection
+        self.weights_ = projection.weights.astype(X.dtype)
+        self.l1_weights_ = projection.l1_weights.astype(X.dtype)
+        self.centroids_ = fit.centroids.astype(X.dtype)
+        self.mean_, self.scale_ = matrix.mean, matrix.factor
+        self._spread = fit.inertia / (matrix.total_weight * max(1, self.weights_.shape[1]))
+        P = self._project(X)
+        labels = fill_empty(P, distances(P, self.centroids_).argmin(axis=1), self.n_clusters)
+        rank = order_by_size(labels, self.n_clusters)
+        self.labels_ = rank[labels].astype(np.int32)
+        self.centroids_ = self.centroids_[np.argsort(rank)]
+        self.eta_ = projection.eta
+        self.gap_ = projection.gap
+        self.converged_ = fit.settled
+        self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
+        self.n_features_selected_ = int(np.count_nonzero(self._get_support_mask()))
+        self.history_ = {name: np.array(values) for name, values in fit.history.items()}
+        self.cost_history_ = self.history_["cost"]
+        self.n_iter_ = len(self.cost_history_)
+        self.starts_ = result.table
+        asked = projection.n_asked
+        if projection.tied and asked is not None and self.n_clusters > 1:
+            self._warn_tied(asked)
+
+    def _warn_tied(self, asked: int) -> None:
+        selected = self.n_features_selected_
+        if selected < asked:
+            text = (
+                f"n_features={asked} could not be met: only {selected} features help to tell the "
+                "clusters apart, and all of them are selected."
+            )
+        else:
+            text = (
+                f"No radius selects exactly n_features={asked} features, because some enter "
+                f"together (equal or proportional features); the {selected} with the largest "
+                "weights are kept."
+            )
+        warnings.warn(text, UserWarning, stacklevel=4)
+
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )  # fmt: skip
+        check_finite(X)
+        return X
+
+    @staticmethod
+    def _sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints | None]:
+        """Return positive weights, and the rows that have them (None: all)."""
+        if sample_weight is None:
+            return None, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight is 0 for all samples: give some a positive weight.")
+        if (weight == weight[0]).all():
+            return None, None  # equal weights change nothing but the scale of the cost
+        rows = None if weight.all() else np.flatnonzero(weight)
+        return (weight if rows is None else weight[rows]), rows
+
+    def _project(self, X: Any) -> Floats:
+        return project_samples(X, self.mean_, self.scale_, self.weights_)
+
+    def project(self, X: Any) -> Array:
+        """Project samples: X W for centred and scaled data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, samples x features
+            Samples, with the features of the data that were fitted.
+
+        Returns
+        -------
+        ndarray, samples x components
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return self._project(X).astype(X.dtype, copy=False)
+
+    def _distances(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return distances(self._project(self._validate(X, reset=False)), self.centroids_)
+
+    def predict(self, X: Any) -> Array:
+        """Cluster of each sample: that of the nearest centroid in the projection.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, samples x features
+            Samples, old or new.
+
+        Returns
+        -------
+        ndarray of int, one per sample
+        """
+        return self._distances(X).argmin(axis=1).astype(np.int32)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Soft assignment: how near a sample is to each centroid, compared with the others.
+
+        Posterior probabilities of a mixture of equal spherical Gaussians around the
+        centroids, with the spread within clusters that was fitted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, samples x features
+            Samples, old or new.
+
+        Returns
+        -------
+        ndarray, samples x clusters
+            Rows sum to 1; the largest entry is the cluster that `predict` gives.
+        """
+        square = self._distances(X)
+        nearest = square.min(axis=1, keepdims=True)
+        unit = max(2 * self._spread, np.finfo(np.float64).tiny)
+        likelihood = np.exp(-(square - nearest) / unit)
+        return likelihood / likelihood.sum(axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean margin of the samples in the projection: how far apart the clusters are.
+
+        The margin of a sample is (b - a) / max(a, b), where a and b are its distances to
+        its own and to the next centroid: between 0 and 1, and free of scale, so that fits
+        with other features or other settings can be compared (unlike the cost).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, samples x features
+            Samples, old or new.
+        y : ignored
+            For compatibility.
+        """
+        check_is_fitted(self)
+        P = self._project(self._validate(X, reset=False))
+        labels = distances(P, self.centroids_).argmin(axis=1)
+        return float(margins(P, labels, self.centroids_.astype(np.float64)).mean())
+
+    def _get_support_mask(self) -> Array:
+        check_is_fitted(self)
+        return self.feature_importances_ > 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

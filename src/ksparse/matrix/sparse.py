@@ -1,0 +1,245 @@
+"""Sparse matrices (CSR and CSC) behind the matrix protocol.
+
+The data stay sparse: centring enters as a rank-one correction of every product.
+The kernels run in threads; a scatter is split in a fixed number of parts that are
+added in a fixed order, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ksparse._threads import map_parts, split
+from ksparse.matrix.base import Floats, Ints, Matrix
+
+__all__ = ["SparseMatrix"]
+
+# A scatter accumulates in this many parts, unless one part is larger than the limit.
+SCATTER_PARTS = 4
+SCATTER_LIMIT = 2**22
+GRAM_ROWS = 4096
+
+Array = NDArray[Any]
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    V: Floats,
+    used: Array,
+    out: Floats,
+    i0: int,
+    i1: int,
+) -> None:
+    """out[i] = sum over the entries (i, j) of x_ij V[j], for rows j of V in use."""
+    r = V.shape[1]
+    for i in range(i0, i1):
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if used[j]:
+                x = np.float64(data[p])
+                for c in range(r):
+                    out[i, c] += x * V[j, c]
+
+
+@njit(cache=True, nogil=True)
+def _scatter(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    R: Floats,
+    used: Array,
+    out: Floats,
+    i0: int,
+    i1: int,
+) -> None:
+    """out[j] += sum over the entries (i, j) of x_ij R[i], for rows i of R in use."""
+    r = R.shape[1]
+    for i in range(i0, i1):
+        if not used[i]:
+            continue
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            x = np.float64(data[p])
+            for c in range(r):
+                out[j, c] += x * R[i, c]
+
+
+@njit(cache=True, nogil=True)
+def _scatter_groups(
+    indptr: Array, indices: Array, data: Array, group: Array, weight: Floats, out: Floats,
+    i0: int, i1: int,
+) -> None:  # fmt: skip
+    """out[g, j] += sum over the entries (i, j) with group[i] = g of weight_i x_ij."""
+    for i in range(i0, i1):
+        g = group[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            out[g, indices[p]] += np.float64(data[p]) * weight[i]
+
+
+@njit(cache=True, nogil=True)
+def _scatter_normal(
+    indptr: Array, indices: Array, data: Array, V: Floats, used: Array, shift: Floats,
+    weight: Floats, out: Floats, total: Floats, i0: int, i1: int,
+) -> None:  # fmt: skip
+    """Add X' diag(weight) R to out and the weighted sums of R to total, R = X V - shift."""
+    r = V.shape[1]
+    row = np.zeros(r)
+    for i in range(i0, i1):
+        for c in range(r):
+            row[c] = -shift[c]
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if used[j]:
+                x = np.float64(data[p])
+                for c in range(r):
+                    row[c] += x * V[j, c]
+        for c in range(r):
+            row[c] *= weight[i]
+            total[c] += row[c]
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            x = np.float64(data[p])
+            for c in range(r):
+                out[j, c] += x * row[c]
+
+
+@njit(cache=True, nogil=True)
+def _squared_deviations(
+    indptr: Array, indices: Array, data: Array, mean: Floats, weight: Floats, by_rows: bool
+) -> tuple[Floats, Floats]:
+    """Per feature: weighted squared deviations of the stored entries, and their weight."""
+    square = np.zeros(mean.size)
+    stored = np.zeros(mean.size)
+    for major in range(indptr.size - 1):
+        for p in range(indptr[major], indptr[major + 1]):
+            i, j = (major, indices[p]) if by_rows else (indices[p], major)
+            deviation = np.float64(data[p]) - mean[j]
+            square[j] += weight[i] * deviation * deviation
+            stored[j] += weight[i]
+    return square, stored
+
+
+def _nonzero_rows(V: Floats) -> Array:
+    return np.asarray(V.any(axis=1))
+
+
+class SparseMatrix(Matrix):
+    """A scipy CSR or CSC matrix or array."""
+
+    def __init__(self, X: Any, **options: Any) -> None:
+        self.by_rows = X.format == "csr"
+        if not X.has_canonical_format:  # repeated entries would spoil the variances
+            X = X.copy()
+            X.sum_duplicates()
+        super().__init__(X, **options)
+
+    @property
+    def _arrays(self) -> tuple[Array, Array, Array]:
+        return self.X.indptr, self.X.indices, self.X.data
+
+    def _row_weights(self) -> Floats:
+        return np.ones(self.shape[0]) if self.sample_weight is None else self.sample_weight
+
+    def _accumulate(
+        self, shape: tuple[int, ...], add: Callable[[Floats, int, int], None]
+    ) -> Floats:
+        """Sum what `add(out, i0, i1)` leaves in `out` over a fixed split of the major axis."""
+        parts = SCATTER_PARTS if math.prod(shape) <= SCATTER_LIMIT else 1
+
+        def one(part: tuple[int, int]) -> Floats:
+            out = np.zeros(shape)
+            add(out, *part)
+            return out
+
+        pieces = map_parts(one, split(self.X.indptr.size - 1, parts))
+        return reduce(np.add, pieces) if pieces else np.zeros(shape)
+
+    def _multiply(self, V: Floats, *, transpose: bool) -> Floats:
+        """X V, or X' V; rows of zeros in V cost nothing but being read over."""
+        V = np.ascontiguousarray(V)
+        used = _nonzero_rows(V)
+        shape = (self.shape[1] if transpose else self.shape[0], V.shape[1])
+        if self.by_rows == transpose:
+            return self._accumulate(
+                shape, lambda out, i0, i1: _scatter(*self._arrays, V, used, out, i0, i1)
+            )
+        out = np.zeros(shape)
+        map_parts(
+            lambda part: _gather(*self._arrays, V, used, out, *part),
+            split(shape[0], 4 * SCATTER_PARTS),
+        )
+        return out
+
+    def _moments(self) -> tuple[Floats, Floats]:
+        weight = self._row_weights()
+        mean = self._multiply(weight[:, None], transpose=True)[:, 0] / self.total_weight
+        square, stored = _squared_deviations(*self._arrays, mean, weight, self.by_rows)
+        square += np.maximum(self.total_weight - stored, 0.0) * mean**2
+        return mean, square / self.total_weight
+
+    def project(self, W: Floats) -> Floats:
+        V = W * self.factor[:, None]
+        return self._multiply(V, transpose=False) - self.mean @ V
+
+    def correlate(self, T: Floats) -> Floats:
+        T = self._weighted(T)
+        out = self._multiply(T, transpose=True)
+        out -= np.outer(self.mean, T.sum(axis=0))
+        return out * self.factor[:, None]
+
+    def normal(self, W: Floats) -> Floats:
+        if not self.by_rows:
+            return self.correlate(self.project(W))
+        V = W * self.factor[:, None]
+        used, shift, weight = _nonzero_rows(V), self.mean @ V, self._row_weights()
+        d, r = V.shape
+
+        def add(out: Floats, i0: int, i1: int) -> None:  # the last row holds the sums of R
+            _scatter_normal(*self._arrays, V, used, shift, weight, out[:d], out[d], i0, i1)
+
+        both = self._accumulate((d + 1, r), add)
+        return (both[:d] - np.outer(self.mean, both[d])) * self.factor[:, None]
+
+    def cluster_sums(self, labels: Ints, n_clusters: int) -> Floats:
+        weight = self._row_weights()
+        if not self.by_rows:
+            members = np.zeros((self.shape[0], n_clusters))
+            members[np.arange(self.shape[0]), labels] = 1.0
+            return np.ascontiguousarray(self.correlate(members).T)
+        sums = self._accumulate(
+            (n_clusters, self.shape[1]),
+            lambda out, i0, i1: _scatter_groups(*self._arrays, labels, weight, out, i0, i1),
+        )
+        sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
+        return (sums - np.outer(sizes, self.mean)) * self.factor
+
+    def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
+        left = self.X[:, columns].tocsr()
+        right = left if others is None else self.X[:, others].tocsr()
+        out = np.zeros((left.shape[1], right.shape[1]))
+        for start in range(0, self.shape[0], GRAM_ROWS):
+            part = slice(start, start + GRAM_ROWS)
+            A = (left[part].toarray() - self.mean[columns]) * self.factor[columns]
+            B = A
+            if others is not None:
+                B = (right[part].toarray() - self.mean[others]) * self.factor[others]
+            if self.sample_weight is not None:
+                A = A * self.sample_weight[part, None]
+            out += A.T @ B
+        return out
+
+    def columns(self, index: Ints) -> Floats:
+        return (self.X[:, index].toarray() - self.mean[index]) * self.factor[index]
+
+    def rows(self, index: Ints) -> Matrix:
+        return self._child(self.X[index], index)

@@ -1,0 +1,154 @@
+"""Agreement of clusters with known classes, and of selected features with known markers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+__all__ = [
+    "adjusted_rand_score",
+    "clustering_accuracy",
+    "feature_precision",
+    "feature_recall",
+    "normalized_mutual_info_score",
+    "summary",
+]
+
+
+def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float:
+    """Share of samples in the right cluster, under the best matching of clusters to classes.
+
+    The matching is one to one (Hungarian algorithm), as in the paper.
+
+    Parameters
+    ----------
+    labels_true, labels_pred : array-like, one entry per sample
+        Classes and clusters; any kind of label.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from ksparse.metrics import clustering_accuracy
+    >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
+    0.75
+    """
+    true, pred = np.asarray(labels_true), np.asarray(labels_pred)
+    if true.shape != pred.shape or true.ndim != 1:
+        raise ValueError(
+            f"labels_true has shape {true.shape} and labels_pred has shape {pred.shape}; "
+            "both must be one label per sample."
+        )
+    if true.size == 0:
+        raise ValueError("labels_true is empty: there is no sample to compare.")
+    table = contingency_matrix(true, pred)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / true.size)
+
+
+def _masks(selected: ArrayLike, relevant: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    masks = []
+    for name, value in (("selected", selected), ("relevant", relevant)):
+        mask = np.asarray(value)
+        if mask.dtype != bool or mask.ndim != 1:
+            raise TypeError(
+                f"{name} must be a boolean mask with one entry per feature, "
+                f"got dtype {mask.dtype} and shape {mask.shape}."
+            )
+        masks.append(mask)
+    if masks[0].size != masks[1].size:
+        raise ValueError(
+            f"selected has {masks[0].size} entries and relevant has {masks[1].size}; "
+            "both must have one per feature."
+        )
+    return masks[0], masks[1]
+
+
+def feature_precision(selected: ArrayLike, relevant: ArrayLike) -> float:
+    """Share of the selected features that are relevant (NaN if none is selected).
+
+    Parameters
+    ----------
+    selected, relevant : array-like of bool, one entry per feature
+        Masks, such as ``model.get_support()`` and the known markers.
+
+    Examples
+    --------
+    >>> from ksparse.metrics import feature_precision
+    >>> feature_precision([True, True, False], [True, False, True])
+    0.5
+    """
+    chosen, known = _masks(selected, relevant)
+    return float(known[chosen].mean()) if chosen.any() else float("nan")
+
+
+def feature_recall(selected: ArrayLike, relevant: ArrayLike) -> float:
+    """Share of the relevant features that are selected (NaN if none is relevant).
+
+    Parameters
+    ----------
+    selected, relevant : array-like of bool, one entry per feature
+        Masks, such as ``model.get_support()`` and the known markers.
+
+    Examples
+    --------
+    >>> from ksparse.metrics import feature_recall
+    >>> feature_recall([True, True, False, False], [True, False, True, False])
+    0.5
+    """
+    chosen, known = _masks(selected, relevant)
+    return float(chosen[known].mean()) if known.any() else float("nan")
+
+
+def summary(
+    labels_true: ArrayLike,
+    labels_pred: ArrayLike,
+    *,
+    selected: ArrayLike | None = None,
+    relevant: ArrayLike | None = None,
+) -> dict[str, float]:
+    """All the measures in one table.
+
+    Parameters
+    ----------
+    labels_true, labels_pred : array-like, one entry per sample
+        Classes and clusters.
+    selected : array-like of bool, optional
+        Mask of the selected features; adds their number.
+    relevant : array-like of bool, optional
+        Mask of the features that should be found; adds precision and recall.
+
+    Returns
+    -------
+    dict
+        accuracy, ari, nmi; n_features with `selected`; precision, recall with both.
+
+    Examples
+    --------
+    >>> from ksparse.metrics import summary
+    >>> summary([0, 0, 1, 1], [1, 1, 0, 0], selected=[True, False])
+    {'accuracy': 1.0, 'ari': 1.0, 'nmi': 1.0, 'n_features': 1.0}
+    """
+    table = {
+        "accuracy": clustering_accuracy(labels_true, labels_pred),
+        "ari": float(adjusted_rand_score(labels_true, labels_pred)),
+        "nmi": float(normalized_mutual_info_score(labels_true, labels_pred)),
+    }
+    if selected is not None:
+        table["n_features"] = float(np.count_nonzero(np.asarray(selected)))
+        if relevant is not None:
+            table["precision"] = feature_precision(selected, relevant)
+            table["recall"] = feature_recall(selected, relevant)
+    elif relevant is not None:
+        raise ValueError(
+            "relevant was given without selected; give the mask of selected features too."
+        )
+    return table

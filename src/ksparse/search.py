@@ -1,0 +1,117 @@
+"""Several starts, one honest comparison, and a refinement of the winner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from ksparse.alternation import Fit, Loop, alternate
+from ksparse.embedding import Embedding
+from ksparse.judgement import Judge
+from ksparse.matrix import Floats, GramCache, Ints, Matrix
+from ksparse.projection import WStep
+from ksparse.refinement import proposals
+from ksparse.starts import start_labels
+
+__all__ = ["AUTO_STARTS", "SearchResult", "search"]
+
+AUTO_STARTS = ("spectral", "graph")
+# Rounds of split and merge, loops of the alternation in each, and the gain in score
+# (a margin between -1 and 1) that makes a move worth taking.
+MAX_ROUNDS = 6
+TRIAL_LOOPS = 4
+MIN_GAIN = 0.003
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best fit and the table of all that were tried."""
+
+    fit: Fit
+    table: dict[str, list[Any]]
+
+
+def search(
+    matrix: Matrix,
+    embedding: Embedding,
+    starts: Sequence[str | Ints],
+    n_clusters: int,
+    how: WStep,
+    loop: Loop,
+    rng: np.random.RandomState,
+    *,
+    refine: bool,
+    sigma: float = 150.0,
+    first_weights: Floats | None = None,
+    on_step: Callable[[str], object] = lambda what: None,
+) -> SearchResult:
+    """Finish a fit from every start, keep the best by the held-out score, refine it.
+
+    A single start that is not to be refined needs no judging, and gets none.
+    """
+    gram = GramCache(matrix)
+    table: dict[str, list[Any]] = {
+        name: [] for name in ("start", "score", "score_se", "n_features", "n_loops", "chosen")
+    }
+    judged = len(starts) > 1 or refine
+    judge = Judge(matrix, embedding.rows, n_clusters, rng) if judged else None
+
+    def finish(labels: Ints, run: Loop, certify: bool) -> Fit:
+        return alternate(
+            matrix, embedding.rows, labels, n_clusters, how, run, rng,
+            gram=gram, start=first_weights, certify=certify,
+        )  # fmt: skip
+
+    def record(name: str, fit: Fit) -> float:
+        scores = np.array([np.nan])
+        if judge is not None:
+            scores = judge(fit.labels, how, fit.projection.selected.size)
+        table["start"].append(name)
+        table["score"].append(float(scores.mean()))
+        error = scores.std(ddof=1) / np.sqrt(scores.size) if scores.size > 1 else np.nan
+        table["score_se"].append(float(error))
+        table["n_features"].append(int(fit.projection.selected.size))
+        table["n_loops"].append(len(fit.history["cost"]))
+        table["chosen"].append(False)
+        return float(scores.mean())
+
+    best: Fit | None = None
+    best_score, best_row = -np.inf, 0
+    for start in starts:
+        name = start if isinstance(start, str) else "labels"
+        on_step(name)
+        if isinstance(start, str):
+            labels = start_labels(start, matrix, embedding, n_clusters, rng, sigma=sigma)
+        else:
+            labels = start
+        fit = finish(labels, loop, certify=not judged)
+        score = record(name, fit)
+        if best is None or score > best_score:
+            best, best_score, best_row = fit, score, len(table["start"]) - 1
+    assert best is not None
+
+    trial = replace(loop, max_loops=min(TRIAL_LOOPS, loop.max_loops))
+    for round_ in range(MAX_ROUNDS if refine else 0):
+        name = table["start"][best_row].split(" > ")[0]
+        better = False
+        for labels in proposals(best.projected, embedding.scores, best.labels, n_clusters, rng):
+            on_step(f"split and merge {round_ + 1}")
+            fit = finish(labels, trial, certify=False)
+            if adjusted_rand_score(fit.labels, best.labels) > 0.995:
+                continue  # back to where it came from
+            score = record(f"{name} > split-merge", fit)
+            if score > best_score + MIN_GAIN:
+                best, best_score, best_row = fit, score, len(table["start"]) - 1
+                better = True
+                break
+        if not better:
+            break
+    if judged:
+        on_step("last loops")
+        best = finish(best.labels, loop, certify=True)
+    table["chosen"][best_row] = True
+    return SearchResult(best, table)

@@ -1,0 +1,105 @@
+"""Lasso on a Gram matrix: the inner problem of the working-set solver.
+
+On the ball all components share one multiplier; given the multiplier (here
+`penalty`), the components are independent lasso problems, which cyclic coordinate
+descent solves fast when the Gram matrix of the few features concerned is at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ksparse._threads import map_parts
+from ksparse.matrix import Floats
+
+__all__ = ["GramLasso"]
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    G: Floats, c: Floats, bound: Floats, w: Floats, q: Floats, order: NDArray[Any], n: int
+) -> float:
+    """Update the first n coordinates of `order`; return the largest change (gradient units)."""
+    largest = 0.0
+    for a in range(n):
+        i = order[a]
+        curvature = G[i, i]
+        if curvature <= 0.0:
+            continue
+        old = w[i]
+        u = c[i] - q[i] + curvature * old
+        if u > bound[i]:
+            new = (u - bound[i]) / curvature
+        elif u < -bound[i]:
+            new = (u + bound[i]) / curvature
+        else:
+            new = 0.0
+        step = new - old
+        if step != 0.0:
+            w[i] = new
+            for j in range(q.size):
+                q[j] += step * G[i, j]
+            largest = max(largest, abs(step) * curvature)
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _descend(
+    G: Floats, c: Floats, bound: Floats, w: Floats, q: Floats, tol: float, max_sweeps: int
+) -> int:
+    """Coordinate descent on one component; w and q = G w are updated in place."""
+    p = w.size
+    everything = np.arange(p)
+    active = np.empty(p, dtype=np.int64)
+    sweeps = 0
+    while sweeps < max_sweeps:
+        sweeps += 1
+        if _sweep(G, c, bound, w, q, everything, p) <= tol:
+            break
+        n = 0
+        for i in range(p):
+            if w[i] != 0.0:
+                active[n] = i
+                n += 1
+        while sweeps < max_sweeps:
+            sweeps += 1
+            if _sweep(G, c, bound, w, q, active, n) <= tol:
+                break
+    return sweeps
+
+
+class GramLasso:
+    """min_W 1/2 <W, G W> - <C, W> + penalty * sum(costs * abs(W)), by component.
+
+    Keeps its last solution as the start of the next, so that a path of penalties is cheap.
+    """
+
+    def __init__(self, G: Floats, C: Floats, costs: Floats, *, tol: float = 1e-6) -> None:
+        self.G, self.C, self.costs = np.ascontiguousarray(G), C, costs
+        self.tol = tol
+        self.max_sweeps = 2000
+        self.W = np.zeros(C.shape)
+
+    def solve(self, penalty: float, start: Floats | None = None) -> Floats:
+        """Solve at one penalty, from `start` or from where the last solve ended."""
+        W = self.W if start is None else start
+        bound = penalty * self.costs
+        tol = self.tol * (penalty if penalty > 0 else float(np.abs(self.C).max(initial=0.0)))
+
+        def column(j: int) -> Floats:
+            w = np.ascontiguousarray(W[:, j])
+            w = w.copy()
+            q = self.G @ w
+            _descend(self.G, np.ascontiguousarray(self.C[:, j]), bound, w, q, tol, self.max_sweeps)
+            return w
+
+        self.W = np.column_stack(map_parts(column, range(W.shape[1])))
+        return self.W
+
+    def norm(self, W: Floats) -> float:
+        """Weighted l1 norm."""
+        return float(self.costs @ np.abs(W).sum(axis=1))

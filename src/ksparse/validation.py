@@ -1,0 +1,217 @@
+"""Checks of what users pass in: one sentence that names the argument and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ksparse.matrix import Floats, Ints
+from ksparse.solvers import SOLVERS
+from ksparse.starts import START_NAMES
+
+__all__ = [
+    "check_costs",
+    "check_distinct_rows",
+    "check_finite",
+    "check_init",
+    "check_n_features",
+    "check_settings",
+]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def check_settings(model: Any, n_samples: int) -> None:
+    """Check the settings that do not depend on the features."""
+    for name, least in (("n_clusters", 1), ("n_init", 1), ("max_loops", 1)):
+        value = getattr(model, name)
+        if not _is_integer(value):
+            raise TypeError(f"{name}={value!r} must be an integer.")
+        if value < least:
+            raise ValueError(f"{name}={value} must be at least {least}.")
+    if n_samples < model.n_clusters:
+        raise ValueError(
+            f"n_samples={n_samples} should be >= n_clusters={model.n_clusters}: "
+            "ask for fewer clusters or give more samples."
+        )
+    n_components = model.n_components
+    if n_components is not None and not (_is_integer(n_components) and n_components >= 2):
+        raise ValueError(f"n_components={n_components!r} must be None or an integer >= 2.")
+    if model.eta is not None:
+        if not isinstance(model.n_features, str):
+            raise ValueError(
+                f"n_features={model.n_features} and eta={model.eta} exclude each other: give one."
+            )
+        if not _is_number(model.eta) or not model.eta > 0:
+            raise ValueError(f"eta={model.eta!r} must be a number > 0.")
+    if model.solver not in SOLVERS:
+        raise ValueError(f"solver={model.solver!r} is unknown; choose from {', '.join(SOLVERS)}.")
+    if model.targets not in ("embedding", "projection"):
+        raise ValueError(f"targets={model.targets!r} must be 'embedding' or 'projection'.")
+    if model.tol is not None and not (_is_number(model.tol) and model.tol >= 0):
+        raise ValueError(f"tol={model.tol!r} must be None or a number >= 0.")
+    for name in ("solver_tol", "threshold", "ridge"):
+        value = getattr(model, name)
+        if not (_is_number(value) and 0 <= value < np.inf):
+            raise ValueError(f"{name}={value!r} must be a number >= 0.")
+    if not (_is_number(model.sigma) and model.sigma > 0):
+        raise ValueError(f"sigma={model.sigma!r} must be a number > 0.")
+    most = model.solver_max_iter
+    if most is not None and not (_is_integer(most) and most >= 1):
+        raise ValueError(f"solver_max_iter={most!r} must be None or an integer >= 1.")
+
+
+def check_finite(X: Any) -> None:
+    """Refuse NaN and infinity, saying where the first one is. No copy of the data is made."""
+    values = X.data if sp.issparse(X) else X
+    # A sum is finite unless an entry is not (or it overflows): look closer only then.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = 0
+    first: tuple[int, int] | None = None
+    kinds: set[str] = set()
+    step = max(1, 2**20 // max(1, X.shape[1]))
+    rows = X.tocsr() if sp.issparse(X) else X
+    for start in range(0, X.shape[0], step):
+        block = rows[start : start + step]
+        block = block.toarray() if sp.issparse(block) else block
+        wrong = np.argwhere(~np.isfinite(block))
+        if wrong.size:
+            bad += len(wrong)
+            kinds |= {"NaN" if np.isnan(block[i, j]) else "infinity" for i, j in wrong}
+            if first is None:
+                first = (start + int(wrong[0][0]), int(wrong[0][1]))
+    if first is not None:
+        raise ValueError(
+            f"X contains {' and '.join(sorted(kinds))} ({bad} in all, the first in row {first[0]}, "
+            f"column {first[1]}): remove or impute them before clustering."
+        )
+
+
+def check_costs(feature_weights: Any, n_features_in: int) -> Floats:
+    """Return the cost of each feature in the norm."""
+    if feature_weights is None:
+        return np.ones(n_features_in)
+    try:
+        costs = np.asarray(feature_weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("feature_weights must be numbers, one per feature.") from None
+    if costs.shape != (n_features_in,):
+        raise ValueError(
+            f"feature_weights has shape {costs.shape}, but X has {n_features_in} features: "
+            "give one weight per feature."
+        )
+    if np.isnan(costs).any() or (costs < 0).any():
+        raise ValueError(
+            "feature_weights must be >= 0 (0: always allowed, infinity: never selected)."
+        )
+    if np.isinf(costs).all():
+        raise ValueError("feature_weights is infinite for all features: none may be selected.")
+    return costs
+
+
+def check_n_features(n_features: Any, costs: Floats) -> int | None:
+    """Return the number of features to select, or None for "auto"."""
+    d = costs.size
+    if isinstance(n_features, str):
+        if n_features != "auto":
+            raise ValueError(
+                f"n_features={n_features!r} must be a number of features, a fraction or 'auto'."
+            )
+        return None
+    if not _is_number(n_features):
+        raise TypeError(
+            f"n_features={n_features!r} must be a number of features, a fraction or 'auto'."
+        )
+    if _is_integer(n_features):
+        count = int(n_features)
+    elif 0 < n_features <= 1:
+        count = max(1, round(float(n_features) * d))
+    else:
+        raise ValueError(f"n_features={n_features} as a fraction must be between 0 and 1.")
+    if count < 1:
+        raise ValueError(f"n_features={count} must be at least 1.")
+    if count > d:
+        raise ValueError(f"n_features={count} should be <= {d}, the number of features in X.")
+    allowed, free = int(np.isfinite(costs).sum()), int((costs == 0).sum())
+    if count > allowed:
+        raise ValueError(
+            f"n_features={count} should be <= {allowed}, the number of features with a finite "
+            "feature weight."
+        )
+    if count < free:
+        raise ValueError(
+            f"n_features={count} should be >= {free}, the number of features with weight 0, "
+            "which are always allowed."
+        )
+    return count
+
+
+def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
+    """Return a list of named starts and label vectors ("auto" stands for itself)."""
+    if isinstance(init, str):
+        if init != "auto" and init not in START_NAMES:
+            raise ValueError(
+                f"init={init!r} is unknown; choose from auto, {', '.join(START_NAMES)}, "
+                "or give labels."
+            )
+        return [init]
+    is_list = isinstance(init, Sequence) and any(
+        isinstance(item, str) or np.ndim(item) > 0 for item in init
+    )
+    if is_list:
+        return [start for item in init for start in check_init(item, n_samples, n_clusters)]
+    labels = np.asarray(init)
+    if labels.ndim != 1 or labels.size != n_samples:
+        raise ValueError(
+            f"init has shape {labels.shape}, but X has {n_samples} samples: "
+            "give one label per sample."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("init contains NaN or infinity: give one label per sample.")
+    values, codes = np.unique(labels, return_inverse=True)
+    if values.size != n_clusters:
+        raise ValueError(
+            f"init has {values.size} distinct labels, but n_clusters={n_clusters}: "
+            "give labels of exactly that many clusters."
+        )
+    return [codes.astype(np.intp)]
+
+
+def check_distinct_rows(X: Any, n_clusters: int) -> None:
+    """Refuse data with fewer distinct samples than clusters."""
+    seen: set[bytes] = set()
+    rows = X.tocsr() if sp.issparse(X) and X.format != "csr" and X.shape[0] < 2**15 else X
+    if sp.issparse(rows) and rows.format != "csr":
+        return  # a large CSC: k distinct rows are not worth a copy of the data
+    for i in range(X.shape[0]):
+        seen.add(_row_key(rows, i))
+        if len(seen) >= n_clusters:
+            return
+    raise ValueError(
+        f"X has {len(seen)} distinct samples, which should be >= n_clusters={n_clusters}: "
+        "ask for fewer clusters."
+    )
+
+
+def _row_key(X: Any, i: int) -> bytes:
+    """Bytes that are equal for equal rows."""
+    if sp.issparse(X):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        row: NDArray[Any] = np.zeros(X.shape[1])
+        np.add.at(row, X.indices[part], X.data[part])
+        used = np.flatnonzero(row)
+        return used.tobytes() + row[used].tobytes()
+    return (np.ascontiguousarray(X[i]) + 0.0).tobytes()  # + 0.0: -0.0 is 0.0
