@@ -7,8 +7,10 @@ survive a fork. The split is fixed by the data, never by the number of threads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 from numba import config
@@ -17,6 +19,16 @@ __all__ = ["map_parts", "split"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="ksparse")
+
+
+# The threads of a pool do not live on in a forked process: it makes its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def split(n: int, parts: int) -> list[tuple[int, int]]:
@@ -29,10 +41,10 @@ def map_parts(function: Callable[[Part], Result], parts: Iterable[Part]) -> list
     """Apply `function` to every part, in threads; results in the order of the parts.
 
     The number of threads is numba's (the environment variable NUMBA_NUM_THREADS).
+    `function` must not call `map_parts` itself.
     """
     parts = list(parts)
-    threads = min(len(parts), config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-    if threads <= 1:
+    threads = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    if min(threads, len(parts)) <= 1:
         return [function(part) for part in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, parts))
+    return list(_pool(threads).map(function, parts))

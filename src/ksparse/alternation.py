@@ -34,7 +34,7 @@ class Loop:
         paper, where they shrink.
     """
 
-    n_init: int = 10
+    n_init: int = 5
     max_loops: int = 10
     tol: float | None = 0.01
     targets: str = "embedding"

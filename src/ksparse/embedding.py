@@ -24,7 +24,7 @@ class Embedding:
     ----------
     rows : ndarray, samples x components
         Spectral coordinates, each row of unit length.
-    scores : ndarray, samples x (components - 1)
+    scores : ndarray, samples x (components - 1, at least 1)
         Principal component scores: left singular vectors times singular values.
     """
 
@@ -42,13 +42,15 @@ def spectral_embedding(matrix: Matrix, n_components: int, rng: np.random.RandomS
 
     The kernel of the paper is so wide that it is linear. Its leading eigenvectors then
     are the constant vector and the left singular vectors of the centred data, which a
-    few passes over the data give.
+    few passes over the data give. A single component is the first singular vector.
     """
     m = matrix.shape[0]
-    U, s, _ = leading_svd(matrix, n_components - 1, rng)
-    padding = np.zeros((m, n_components - 1 - U.shape[1]))
+    n_vectors = max(n_components - 1, 1)
+    U, s, _ = leading_svd(matrix, n_vectors, rng)
+    padding = np.zeros((m, n_vectors - U.shape[1]))
     constant = np.full((m, 1), 1 / np.sqrt(matrix.total_weight))
-    return Embedding(_unit_rows(np.hstack([constant, U, padding])), np.hstack([U * s, padding]))
+    rows = np.hstack([constant, U, padding])[:, -n_components:]
+    return Embedding(_unit_rows(rows), np.hstack([U * s, padding]))
 
 
 def kernel_embedding(matrix: Matrix, n_components: int, sigma: float) -> Floats:

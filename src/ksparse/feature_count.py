@@ -48,7 +48,7 @@ def choose_n_features(
     explained: list[float] = []
     weights, penalty = None, 0.0
     for count in counts:
-        selection = select_features(problem, count, weights, guess=penalty, max_iter=1)
+        selection = select_features(problem, count, weights, guess=penalty, exact=False)
         weights, penalty = selection.solution.weights, selection.penalty
         selected = np.flatnonzero(weights.any(axis=1))
         if selected.size == 0:
@@ -62,5 +62,7 @@ def choose_n_features(
         fitted = ((2 / shrunk - values / shrunk**2)[:, None] * rotated**2).sum()
         freedom = min(float((values / shrunk).sum()) + 1, 0.99 * m)
         explained.append(1 - max(total - fitted, 0.0) / total / (1 - freedom / m) ** 2)
+    if max(explained) <= 0:  # nothing to explain: one sample per degree of freedom, or so
+        return counts[int(np.argmax(explained))]
     enough = PLATEAU * max(explained)
     return next(n for n, share in zip(counts, explained, strict=True) if share >= enough)

@@ -29,7 +29,7 @@ N_HALVINGS = 3
 MAX_SAMPLES = 10_000
 POOL = 5
 # A fit with more features than this is judged by its best so many.
-MAX_FEATURES = 200
+MAX_FEATURES = 100
 
 
 def margins(P: Floats, labels: Ints, centres: Floats) -> Floats:

@@ -97,7 +97,7 @@ def fit_projection(
     """Solve the W-step for T = Y targets, where targets are one row per cluster.
 
     X'T is had from the sums of the data by cluster: one pass, whatever the width of T.
-    With `certify=False` a selection of features is solved on a first working set only.
+    With `certify=False` a selection of features is solved approximately.
     """
     sums = matrix.cluster_sums(labels, targets.shape[0])
     sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=targets.shape[0])
@@ -114,9 +114,9 @@ def fit_projection(
         solution = SOLVERS[how.solver](problem, start, **how.options)
         eta = problem.radius
     else:
-        search = {} if certify else {"max_iter": 1}
+        tol = how.options.get("tol", 1e-4)
         selection = select_features(
-            problem, how.n_features, start, guess=guess, tol=how.options.get("tol", 1e-4), **search
+            problem, how.n_features, start, guess=guess, tol=tol, exact=certify
         )
         solution, eta, tied = selection.solution, selection.radius, selection.tied
         penalty = selection.penalty

@@ -20,11 +20,13 @@ from ksparse.starts import start_labels
 __all__ = ["AUTO_STARTS", "SearchResult", "search"]
 
 AUTO_STARTS = ("spectral", "graph")
-# Rounds of split and merge, loops of the alternation in each, and the gain in score
-# (a margin between -1 and 1) that makes a move worth taking.
-MAX_ROUNDS = 6
+# Split and merge: moves tried at most, loops of the alternation in each, and the gain in
+# score (a margin between -1 and 1) that makes a move worth taking.
+MAX_TRIALS = 8
 TRIAL_LOOPS = 4
 MIN_GAIN = 0.003
+# A move that leads back to labels this close (ARI) to those it came from is no move.
+SAME = 0.995
 
 
 @dataclass(frozen=True)
@@ -95,21 +97,23 @@ def search(
     assert best is not None
 
     trial = replace(loop, max_loops=min(TRIAL_LOOPS, loop.max_loops))
-    for round_ in range(MAX_ROUNDS if refine else 0):
-        name = table["start"][best_row].split(" > ")[0]
+    origin = table["start"][best_row]
+    n_trials, better = 0, refine
+    while better:
         better = False
         for labels in proposals(best.projected, embedding.scores, best.labels, n_clusters, rng):
-            on_step(f"split and merge {round_ + 1}")
+            if n_trials == MAX_TRIALS:
+                break
+            n_trials += 1
+            on_step(f"split and merge {n_trials}")
             fit = finish(labels, trial, certify=False)
-            if adjusted_rand_score(fit.labels, best.labels) > 0.995:
-                continue  # back to where it came from
-            score = record(f"{name} > split-merge", fit)
+            if adjusted_rand_score(fit.labels, best.labels) > SAME:
+                continue
+            score = record(f"{origin} > split-merge", fit)
             if score > best_score + MIN_GAIN:
                 best, best_score, best_row = fit, score, len(table["start"]) - 1
                 better = True
                 break
-        if not better:
-            break
     if judged:
         on_step("last loops")
         best = finish(best.labels, loop, certify=True)

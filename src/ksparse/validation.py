@@ -46,8 +46,8 @@ def check_settings(model: Any, n_samples: int) -> None:
             "ask for fewer clusters or give more samples."
         )
     n_components = model.n_components
-    if n_components is not None and not (_is_integer(n_components) and n_components >= 2):
-        raise ValueError(f"n_components={n_components!r} must be None or an integer >= 2.")
+    if n_components is not None and not (_is_integer(n_components) and n_components >= 1):
+        raise ValueError(f"n_components={n_components!r} must be None or an integer >= 1.")
     if model.eta is not None:
         if not isinstance(model.n_features, str):
             raise ValueError(

@@ -7,11 +7,8 @@ descent solves fast when the Gram matrix of the few features concerned is at han
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ksparse._threads import map_parts
 from ksparse.matrix import Floats
@@ -20,13 +17,10 @@ __all__ = ["GramLasso"]
 
 
 @njit(cache=True, nogil=True)
-def _sweep(
-    G: Floats, c: Floats, bound: Floats, w: Floats, q: Floats, order: NDArray[Any], n: int
-) -> float:
-    """Update the first n coordinates of `order`; return the largest change (gradient units)."""
+def _sweep(G: Floats, c: Floats, bound: Floats, w: Floats, q: Floats) -> float:
+    """Update every coordinate once; return the largest change (in units of the gradient)."""
     largest = 0.0
-    for a in range(n):
-        i = order[a]
+    for i in range(w.size):
         curvature = G[i, i]
         if curvature <= 0.0:
             continue
@@ -48,27 +42,36 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
-def _descend(
-    G: Floats, c: Floats, bound: Floats, w: Floats, q: Floats, tol: float, max_sweeps: int
-) -> int:
-    """Coordinate descent on one component; w and q = G w are updated in place."""
-    p = w.size
-    everything = np.arange(p)
-    active = np.empty(p, dtype=np.int64)
+def _descend(G: Floats, c: Floats, bound: Floats, w: Floats, tol: float, max_sweeps: int) -> int:
+    """Coordinate descent on one component; w is updated in place.
+
+    Between sweeps over all coordinates, the nonzero ones are brought to rest by
+    themselves, on their own small Gram matrix.
+    """
+    q = G @ w
     sweeps = 0
     while sweeps < max_sweeps:
         sweeps += 1
-        if _sweep(G, c, bound, w, q, everything, p) <= tol:
+        if _sweep(G, c, bound, w, q) <= tol:
             break
-        n = 0
-        for i in range(p):
-            if w[i] != 0.0:
-                active[n] = i
-                n += 1
+        active = np.flatnonzero(w)
+        n = active.size
+        G_in, c_in = np.empty((n, n)), c[active]
+        for a in range(n):
+            for b in range(n):
+                G_in[a, b] = G[active[a], active[b]]
+        bound_in, w_in, q_in = bound[active], w[active], q[active]
         while sweeps < max_sweeps:
             sweeps += 1
-            if _sweep(G, c, bound, w, q, active, n) <= tol:
+            if _sweep(G_in, c_in, bound_in, w_in, q_in) <= tol:
                 break
+        for a in range(n):
+            i = active[a]
+            step = w_in[a] - w[i]
+            if step != 0.0:
+                w[i] = w_in[a]
+                for j in range(q.size):
+                    q[j] += step * G[i, j]
     return sweeps
 
 
@@ -91,10 +94,8 @@ class GramLasso:
         tol = self.tol * (penalty if penalty > 0 else float(np.abs(self.C).max(initial=0.0)))
 
         def column(j: int) -> Floats:
-            w = np.ascontiguousarray(W[:, j])
-            w = w.copy()
-            q = self.G @ w
-            _descend(self.G, np.ascontiguousarray(self.C[:, j]), bound, w, q, tol, self.max_sweeps)
+            w = W[:, j].copy()
+            _descend(self.G, np.ascontiguousarray(self.C[:, j]), bound, w, tol, self.max_sweeps)
             return w
 
         self.W = np.column_stack(map_parts(column, range(W.shape[1])))

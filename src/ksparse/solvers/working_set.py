@@ -19,6 +19,10 @@ from ksparse.solvers.problem import Problem, Solution
 __all__ = ["Selection", "select_features", "solve_working_set"]
 
 MAX_ROUNDS = 20
+# What an inexact selection may exceed its number by, before it is cut.
+SLACK = 1.05
+# Relative to the largest penalty: below this, whatever can enter has entered.
+SMALLEST_PENALTY = 1e-9
 
 
 class _WorkingSet:
@@ -52,10 +56,10 @@ class _WorkingSet:
         new = order[ratio[order] > penalty * (1 + 1e-7)]
         if new.size == 0:
             return 0
-        W = self.lasso.W
+        W, rank = self.lasso.W, self.problem.correlation.shape[1]
         self.columns = np.concatenate([self.columns, new])
         self.lasso = self._lasso()
-        self.lasso.W = np.vstack([W, np.zeros((new.size, W.shape[1]))])
+        self.lasso.W = np.concatenate([W, np.zeros((new.size, rank))])
         return int(new.size)
 
     def expand(self, W: Floats) -> Floats:
@@ -102,7 +106,7 @@ def _penalty_of_radius(work: _WorkingSet, radius: float, guess: float) -> float:
         high, high_value = low, low_value
         low *= factor
         factor *= factor
-        if low < 1e-10 * top:
+        if low < SMALLEST_PENALTY * top:
             work.lasso.solve(low)
             return low
     for _ in range(100):
@@ -179,6 +183,7 @@ def select_features(
     guess: float = 0.0,
     tol: float = 1e-4,
     max_iter: int = MAX_ROUNDS,
+    exact: bool = True,
 ) -> Selection:
     """Find the radius at which exactly `n_features` features have weights, and solve there.
 
@@ -199,18 +204,22 @@ def select_features(
     tol : float
         Relative gap at which the solution counts as converged.
     max_iter : int
-        Largest number of rounds; 1 solves on the first working set only, which is what a
-        search may do that will certify its result later.
+        Largest number of rounds.
+    exact : bool
+        False solves on the first working set only, without certificate, and takes up to
+        5 % too many features before cutting to the number: good enough for a search that
+        will solve exactly in the end.
     """
     warm = start if start is not None and start.any() else None
     work = _WorkingSet(problem, max(4 * n_features, n_features + 100), warm)
     history: list[float] = []
     penalty = guess
     for n_rounds in range(1, max_iter + 1):
-        penalty, reached = _penalty_of_count(work, n_features, penalty)
+        most = n_features if exact else max(n_features, int(SLACK * n_features))
+        penalty, reached = _penalty_of_count(work, n_features, most, penalty)
         W = problem.refit_free(work.expand(work.lasso.W))
         radius = problem.norm(W)
-        if max_iter == 1:
+        if not exact:
             gap = np.nan
             break
         objective, gradient, gap = replace(problem, radius=radius).evaluate(W)
@@ -225,11 +234,11 @@ def select_features(
     return Selection(solution, radius, penalty, not reached)
 
 
-def _penalty_of_count(work: _WorkingSet, n_features: int, guess: float) -> tuple[float, bool]:
-    """Find a multiplier with `n_features` nonzero rows; leave its solution in the lasso.
+def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) -> tuple[float, bool]:
+    """Find a multiplier with `least` to `most` nonzero rows; leave its solution in the lasso.
 
-    Returns the penalty and whether the count is exact; otherwise the solution has the
-    smallest support found above it (or the largest of all, if that is too small).
+    Returns the penalty and whether there is one; otherwise the solution has the smallest
+    support found above `most` (or the largest of all, if even that is below `least`).
     """
     lasso = work.lasso
 
@@ -238,39 +247,29 @@ def _penalty_of_count(work: _WorkingSet, n_features: int, guess: float) -> tuple
 
     top = work.largest_penalty()
     if top == 0.0:
-        return 0.0, count(0.0) == n_features
+        return 0.0, least <= count(0.0) <= most
     penalty = guess if 0 < guess < top else 0.9 * top
     n = count(penalty)
-    if n == n_features:
-        return penalty, True
+    high, above = top, None  # a penalty with too few features, and its solution
+    low, below = 0.0, lasso.W  # one with too many
     factor = 0.9
-    if n < n_features:
-        high, above = penalty, lasso.W
-        while n < n_features:
+    while not least <= n <= most:
+        if n < least:
             high, above = penalty, lasso.W
-            penalty *= factor
-            factor = max(factor * factor, 0.3)
-            if penalty < 1e-9 * top:
+            if penalty < SMALLEST_PENALTY * top:
                 return penalty, False
-            n = count(penalty)
-        low, below = penalty, lasso.W
-    else:
-        while n > n_features:
+        else:
             low, below = penalty, lasso.W
-            penalty = min(penalty / factor, top)
-            factor = max(factor * factor, 0.3)
-            n = count(penalty)
-            if penalty == top:
-                break
-        high, above = penalty, lasso.W
-    while n != n_features:
         if high - low <= 1e-12 * high:
             lasso.W = below
             return low, False
-        penalty = float(np.sqrt(low * high))
+        if low > 0 and above is not None:
+            penalty = float(np.sqrt(low * high))
+        else:  # no bracket yet: step outwards, further each time
+            penalty = penalty * factor if n < least else min(penalty / factor, top)
+            factor = max(factor * factor, 0.3)
         n = count(penalty, above)
-        if n > n_features:
-            low, below = penalty, lasso.W
-        else:
-            high, above = penalty, lasso.W
+        if penalty == top and n > most:  # all that can enter do so at once
+            lasso.W = below if low > 0 else lasso.W
+            return penalty, False
     return penalty, True
