@@ -114,10 +114,20 @@ def alternate(
             certify=certify and last,
         )
         P = matrix.project(projection.weights)
+        bound = np.inf
+        if loop.targets == "projection":
+            # Proposition 2 of the paper: no step may raise the cost.
+            weight = 1.0 if matrix.sample_weight is None else matrix.sample_weight
+            bound = float((weight * ((P - mu[labels]) ** 2).sum(axis=1)).sum())
         assignment = assign(
-            P, n_clusters, rng,
-            n_init=loop.n_init, current=labels, sample_weight=matrix.sample_weight,
-        )  # fmt: skip
+            P,
+            n_clusters,
+            rng,
+            n_init=loop.n_init,
+            current=labels,
+            sample_weight=matrix.sample_weight,
+            max_inertia=bound,
+        )
         changed = 1.0 - adjusted_rand_score(labels, assignment.labels)
         exchanged = 1.0 if previous is None else _exchanged(previous.selected, projection.selected)
         history["cost"].append(assignment.inertia / 2)

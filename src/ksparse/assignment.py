@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -11,7 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ksparse.matrix import Floats, Ints
 
-__all__ = ["Assignment", "assign", "centroids", "distances", "fill_empty", "order_by_size"]
+__all__ = [
+    "Assignment",
+    "assign",
+    "centroids",
+    "distances",
+    "fill_empty",
+    "margins",
+    "order_by_size",
+]
 
 
 class Assignment(NamedTuple):
@@ -72,6 +80,23 @@ def fill_empty(P: Floats, labels: Ints, n_clusters: int) -> Ints:
     return labels
 
 
+def margins(P: Floats, labels: Ints, centres: Floats) -> Floats:
+    """Margin of every sample, a silhouette in linear time.
+
+    (b - a) / max(a, b) with the distances a to its own and b to the nearest other centroid:
+    1 at its centroid, 0 half-way between two, negative beyond.
+    """
+    D = np.sqrt(distances(P, centres))
+    each = np.arange(labels.size)
+    own = D[each, labels]
+    D[each, labels] = np.inf
+    other = D.min(axis=1)
+    if np.isinf(other).all():  # one cluster
+        return np.zeros(labels.size)
+    largest = np.maximum(own, other)
+    return (other - own) / np.where(largest > 0, largest, 1.0)
+
+
 def assign(
     P: Floats,
     n_clusters: int,
@@ -80,31 +105,50 @@ def assign(
     n_init: int,
     current: Ints | None = None,
     sample_weight: Floats | None = None,
+    max_inertia: float = np.inf,
 ) -> Assignment:
     """k-means: the best of `n_init` k-means++ runs and a run from the current labels.
 
-    The run from the current labels wins ties, so settled labels stay as they are. No
-    cluster is ever empty.
+    Runs are compared by their mean margin, not by their inertia: the optima of k-means
+    with the least inertia tend to cut large clusters in two. The run from the current
+    labels wins ties, so settled labels stay as they are. No cluster is ever empty.
+
+    Parameters
+    ----------
+    P : ndarray, samples x components
+        Projected samples.
+    n_clusters : int
+        Number of clusters.
+    rng : RandomState
+        Seeds the runs.
+    n_init : int
+        Number of k-means++ runs.
+    current : ndarray of int, optional
+        Labels from which one more run starts.
+    sample_weight : ndarray, optional
+        Weight of each sample.
+    max_inertia : float
+        Runs with a larger inertia are passed over (unless there is no other).
     """
-    seed = int(rng.randint(np.iinfo(np.int32).max))
-    runs = []
+    weight = np.ones(P.shape[0]) if sample_weight is None else sample_weight
+    starts: list[Any] = ["k-means++"] * n_init
+    if current is not None:
+        starts.insert(0, centroids(P, current, n_clusters, sample_weight))
+    best: tuple[bool, float, Assignment] | None = None
     with warnings.catch_warnings():
         # Fewer distinct points than clusters: mended below.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if current is not None:
-            start = centroids(P, current, n_clusters, sample_weight)
-            runs.append(KMeans(n_clusters, init=start, n_init=1, random_state=seed))
-        if n_init > 0:
-            runs.append(KMeans(n_clusters, n_init=n_init, random_state=seed))
-        best = None
-        for run in runs:
+        for start in starts:
+            seed = int(rng.randint(np.iinfo(np.int32).max))
+            run = KMeans(n_clusters, init=start, n_init=1, random_state=seed)
             run.fit(P, sample_weight=sample_weight)
-            if best is None or run.inertia_ < best.inertia_ * (1 - 1e-9):
-                best = run
+            labels = fill_empty(P, run.labels_.astype(np.intp), n_clusters)
+            centres = centroids(P, labels, n_clusters, sample_weight)
+            inertia = float(weight @ ((P - centres[labels]) ** 2).sum(axis=1))
+            margin = float(weight @ margins(P, labels, centres) / weight.sum())
+            found = inertia <= max_inertia, margin, Assignment(labels, centres, inertia)
+            if best is None or (found[0], margin) > (best[0], best[1] + 1e-9):
+                best = found
     if best is None:
         raise ValueError("n_init=0 needs current labels to start from.")
-    labels = fill_empty(P, best.labels_.astype(np.intp), n_clusters)
-    centres = centroids(P, labels, n_clusters, sample_weight)
-    weight = 1.0 if sample_weight is None else sample_weight
-    inertia = float((weight * ((P - centres[labels]) ** 2).sum(axis=1)).sum())
-    return Assignment(labels, centres, inertia)
+    return best[2]

@@ -13,8 +13,7 @@ from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ksparse.alternation import Loop
-from ksparse.assignment import distances, fill_empty, order_by_size
-from ksparse.judgement import margins
+from ksparse.assignment import distances, fill_empty, margins, order_by_size
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.pipeline import PAPER, Settings, fit_matrix
 from ksparse.progress import progress_bar

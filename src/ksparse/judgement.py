@@ -3,11 +3,8 @@
 The cost cannot compare two fits (it is smallest where nothing is projected). What can
 is whether the clusters stay apart on samples that had no part in finding the features:
 the features and centroids are fitted on one half of the samples with their labels, the
-other half is projected, and every sample there is scored by its margin
-
-    (b - a) / max(a, b),    a, b = distance to its own and to the nearest other centroid,
-
-a silhouette in linear time. The mean is taken by cluster first, so a large cluster that
+other half is projected, and every sample there is scored by its margin between its own
+and the nearest other centroid. The mean is taken by cluster first, so a large cluster that
 is easy to agree on does not hide small ones that are not.
 """
 
@@ -18,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from ksparse.alternation import embedded_targets
-from ksparse.assignment import centroids, distances
+from ksparse.assignment import centroids, margins
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.projection import WStep, fit_projection
 
-__all__ = ["Judge", "margins"]
+__all__ = ["Judge"]
 
 N_HALVINGS = 3
 # At most so many samples are judged, and so many features can be selected among.
@@ -30,19 +27,6 @@ MAX_SAMPLES = 10_000
 POOL = 5
 # A fit with more features than this is judged by its best so many.
 MAX_FEATURES = 100
-
-
-def margins(P: Floats, labels: Ints, centres: Floats) -> Floats:
-    """Margin of every sample: 1 at its centroid, 0 between two, negative beyond."""
-    D = np.sqrt(distances(P, centres))
-    each = np.arange(labels.size)
-    own = D[each, labels]
-    D[each, labels] = np.inf
-    other = D.min(axis=1)
-    if np.isinf(other).all():  # one cluster
-        return np.zeros(labels.size)
-    largest = np.maximum(own, other)
-    return (other - own) / np.where(largest > 0, largest, 1.0)
 
 
 class Judge:
