@@ -15,6 +15,9 @@ from ksparse.projection import Projection, WStep, fit_projection
 __all__ = ["Fit", "Loop", "alternate", "embedded_targets"]
 
 
+FEATURE_TOL = 5
+
+
 @dataclass(frozen=True)
 class Loop:
     """How the alternation runs.
@@ -26,8 +29,9 @@ class Loop:
     max_loops : int
         Largest number of loops.
     tol : float or None
-        Settled when labels (1 - ARI) and selected features (share exchanged) change by no
-        more than this between loops; None always runs `max_loops`.
+        Settled when labels (1 - ARI) change by no more than this between loops, and the
+        selected features by no more than five times this share; None always runs
+        `max_loops`.
     targets : {"embedding", "projection"}
         Where the centroids that the W-step aims at are taken: in the spectral embedding,
         which keeps their scale from loop to loop, or in the projection itself, as in the
@@ -83,9 +87,9 @@ def alternate(
 ) -> Fit:
     """Alternate from given labels.
 
-    The certificate is a property of the last W-step. Until then the working set need not
-    be proven complete, so the loops run without it and, once settled (or at the last
-    loop), the W-step is solved again with it.
+    The certificate is a property of the last W-step. The first one is certified too, which
+    finds a good working set; those between use it without proof, and once they have
+    settled (or at the last loop) the W-step is solved again with it.
     """
     gram = gram if gram is not None else GramCache(matrix)
     history: dict[str, list[float]] = {
@@ -109,9 +113,9 @@ def alternate(
             mu,
             how,
             gram=gram,
-            start=start if previous is None else previous.l1_weights,
-            guess=0.0 if previous is None else previous.penalty,
-            certify=certify and last,
+            start=start,
+            last=previous,
+            certify=certify and (last or previous is None),
         )
         P = matrix.project(projection.weights)
         bound = np.inf
@@ -144,9 +148,7 @@ def alternate(
             on_loop()
         was_settled = settled
         settled = (
-            loop.tol is not None
-            and changed <= loop.tol
-            and (exchanged <= max(loop.tol, 0.0) or changed == 0.0)
+            loop.tol is not None and changed <= loop.tol and exchanged <= FEATURE_TOL * loop.tol
         )
         if n_loops >= loop.max_loops or (settled and (was_settled or not certify or last)):
             break

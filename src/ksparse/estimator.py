@@ -58,7 +58,8 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
         "+dense" (settled with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
-        kept. "auto" tries "spectral" and "graph", and refines the better one by merging
+        kept (an earlier one, if the difference is within a standard error). "auto" tries
+        "graph" and "spectral", and refines the better one by merging
         clusters that overlap and splitting others, as long as the held-out score gains.
     solver : {"working_set", "fista", "projected_gradient"}, default="working_set"
         Solver of the W-step. All give the same answer; the default is exact and fast.
@@ -70,8 +71,8 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     max_loops : int, default=10
         Largest number of loops of the alternation.
     tol : float or None, default=0.01
-        Stop when labels (1 - ARI) and selected features (share exchanged) change by no
-        more than this in a loop. None always runs `max_loops`.
+        Stop when labels (1 - ARI) change by no more than this in a loop, and the selected
+        features by no more than five times this share. None always runs `max_loops`.
     scale : bool, default=False
         Whether to divide every feature by its standard deviation.
     feature_weights : array-like, optional

@@ -63,6 +63,8 @@ class Projection:
         Whether the number of features could not be met by any radius.
     penalty : float
         Multiplier of the ball, a guess for the next W-step.
+    working : ndarray of int or None
+        Features that were in the working set, a guess for the next one.
     n_asked : int or None
         Number of features that was asked for.
     """
@@ -75,6 +77,7 @@ class Projection:
     converged: bool
     tied: bool = False
     penalty: float = 0.0
+    working: Ints | None = None
     n_asked: int | None = None
 
     @property
@@ -91,13 +94,14 @@ def fit_projection(
     *,
     gram: GramCache | None = None,
     start: Floats | None = None,
-    guess: float = 0.0,
+    last: Projection | None = None,
     certify: bool = True,
 ) -> Projection:
     """Solve the W-step for T = Y targets, where targets are one row per cluster.
 
     X'T is had from the sums of the data by cluster: one pass, whatever the width of T.
-    With `certify=False` a selection of features is solved approximately.
+    It starts from `start`, or from the `last` projection, if given. With `certify=False`
+    a selection of features is solved approximately.
     """
     sums = matrix.cluster_sums(labels, targets.shape[0])
     sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=targets.shape[0])
@@ -109,17 +113,25 @@ def fit_projection(
         how.costs,
         gram if gram is not None else GramCache(matrix),
     )
-    tied, penalty = False, 0.0
+    if last is not None:
+        start = last.l1_weights
+    tied, penalty, working = False, 0.0, None
     if how.n_features is None:
         solution = SOLVERS[how.solver](problem, start, **how.options)
         eta = problem.radius
     else:
         tol = how.options.get("tol", 1e-4)
         selection = select_features(
-            problem, how.n_features, start, guess=guess, tol=tol, exact=certify
+            problem,
+            how.n_features,
+            start,
+            guess=0.0 if last is None else last.penalty,
+            columns=None if last is None else last.working,
+            tol=tol,
+            exact=certify,
         )
         solution, eta, tied = selection.solution, selection.radius, selection.tied
-        penalty = selection.penalty
+        penalty, working = selection.penalty, selection.columns
         if certify and not tied and how.solver != "working_set":
             # The radius is known now: the solver asked for has the last word on it.
             solve = SOLVERS[how.solver]
@@ -136,6 +148,7 @@ def fit_projection(
         solution.converged,
         tied,
         penalty,
+        working,
         how.n_features,
     )
 

@@ -19,12 +19,11 @@ from ksparse.starts import start_labels
 
 __all__ = ["AUTO_STARTS", "SearchResult", "search"]
 
-AUTO_STARTS = ("spectral", "graph")
-# Split and merge: moves tried at most, loops of the alternation in each, and the gain in
-# score (a margin between -1 and 1) that makes a move worth taking.
+# The graph comes first, and wins ties: it involves no random choice.
+AUTO_STARTS = ("graph", "spectral")
+# Split and merge: moves tried at most, and loops of the alternation in each.
 MAX_TRIALS = 8
 TRIAL_LOOPS = 4
-MIN_GAIN = 0.003
 # A move that leads back to labels this close (ARI) to those it came from is no move.
 SAME = 0.995
 
@@ -53,7 +52,9 @@ def search(
 ) -> SearchResult:
     """Finish a fit from every start, keep the best by the held-out score, refine it.
 
-    A single start that is not to be refined needs no judging, and gets none.
+    A later start or a move replaces what is there only if it is better by more than a
+    standard error: among equals, the order of the starts decides and not chance. A single
+    start that is not to be refined needs no judging, and gets none.
     """
     gram = GramCache(matrix)
     table: dict[str, list[Any]] = {
@@ -68,7 +69,7 @@ def search(
             gram=gram, start=first_weights, certify=certify,
         )  # fmt: skip
 
-    def record(name: str, fit: Fit) -> float:
+    def record(name: str, fit: Fit) -> Floats:
         scores = np.array([np.nan])
         if judge is not None:
             scores = judge(fit.labels, how, fit.projection.selected.size)
@@ -79,10 +80,10 @@ def search(
         table["n_features"].append(int(fit.projection.selected.size))
         table["n_loops"].append(len(fit.history["cost"]))
         table["chosen"].append(False)
-        return float(scores.mean())
+        return scores
 
     best: Fit | None = None
-    best_score, best_row = -np.inf, 0
+    best_scores, best_row = np.array([np.nan]), 0
     for start in starts:
         name = start if isinstance(start, str) else "labels"
         on_step(name)
@@ -91,9 +92,9 @@ def search(
         else:
             labels = start
         fit = finish(labels, loop, certify=not judged)
-        score = record(name, fit)
-        if best is None or score > best_score:
-            best, best_score, best_row = fit, score, len(table["start"]) - 1
+        scores = record(name, fit)
+        if best is None or _better(scores, best_scores):
+            best, best_scores, best_row = fit, scores, len(table["start"]) - 1
     assert best is not None
 
     trial = replace(loop, max_loops=min(TRIAL_LOOPS, loop.max_loops))
@@ -109,9 +110,9 @@ def search(
             fit = finish(labels, trial, certify=False)
             if adjusted_rand_score(fit.labels, best.labels) > SAME:
                 continue
-            score = record(f"{origin} > split-merge", fit)
-            if score > best_score + MIN_GAIN:
-                best, best_score, best_row = fit, score, len(table["start"]) - 1
+            scores = record(f"{origin} > split-merge", fit)
+            if _better(scores, best_scores):
+                best, best_scores, best_row = fit, scores, len(table["start"]) - 1
                 better = True
                 break
     if judged:
@@ -119,3 +120,9 @@ def search(
         best = finish(best.labels, loop, certify=True)
     table["chosen"][best_row] = True
     return SearchResult(best, table)
+
+
+def _better(scores: Floats, than: Floats) -> bool:
+    """Whether scores on the same halves are larger by more than a standard error."""
+    difference = scores - than
+    return bool(difference.mean() > difference.std(ddof=1) / np.sqrt(difference.size))

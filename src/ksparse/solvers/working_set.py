@@ -28,7 +28,9 @@ SMALLEST_PENALTY = 1e-9
 class _WorkingSet:
     """The features at work, and the lasso problem on them."""
 
-    def __init__(self, problem: Problem, size: int, warm: Floats | None) -> None:
+    def __init__(
+        self, problem: Problem, size: int, warm: Floats | None, columns: Ints | None = None
+    ) -> None:
         self.problem = problem
         ratio = problem.ratio(problem.correlation)
         order = np.argsort(-ratio, kind="stable")[: max(size, 1)]
@@ -37,6 +39,8 @@ class _WorkingSet:
         chosen[problem.free] = True
         if warm is not None:
             chosen |= warm.any(axis=1) & np.isfinite(problem.costs)
+        if columns is not None:
+            chosen[columns] = True
         self.columns: Ints = np.flatnonzero(chosen)
         self.lasso = self._lasso()
         if warm is not None:
@@ -166,12 +170,14 @@ class Selection(NamedTuple):
     """The W-step solved for a number of features instead of a radius.
 
     `solution` is at the optimum for `radius`, except for the rows that were cut to keep
-    the number (`tied`). `penalty` is the multiplier of the ball there.
+    the number (`tied`). `penalty` is the multiplier of the ball there, `columns` the
+    features that were in the working set.
     """
 
     solution: Solution
     radius: float
     penalty: float
+    columns: Ints
     tied: bool
 
 
@@ -181,6 +187,7 @@ def select_features(
     start: Floats | None = None,
     *,
     guess: float = 0.0,
+    columns: Ints | None = None,
     tol: float = 1e-4,
     max_iter: int = MAX_ROUNDS,
     exact: bool = True,
@@ -201,6 +208,9 @@ def select_features(
         Weights to start from.
     guess : float
         The multiplier of a similar problem, to start the search near it.
+    columns : ndarray of int, optional
+        Features to take in the first working set, besides those most correlated with the
+        targets: the working set of a similar problem.
     tol : float
         Relative gap at which the solution counts as converged.
     max_iter : int
@@ -211,7 +221,7 @@ def select_features(
         will solve exactly in the end.
     """
     warm = start if start is not None and start.any() else None
-    work = _WorkingSet(problem, max(4 * n_features, n_features + 100), warm)
+    work = _WorkingSet(problem, max(4 * n_features, n_features + 100), warm, columns)
     history: list[float] = []
     penalty = guess
     for n_rounds in range(1, max_iter + 1):
@@ -231,7 +241,7 @@ def select_features(
         norms[problem.free] = np.inf
         W[np.argsort(-norms, kind="stable")[n_features:]] = 0.0
     solution = Solution(W, np.array(history), gap, n_rounds, bool(gap <= tol * problem.scale))
-    return Selection(solution, radius, penalty, not reached)
+    return Selection(solution, radius, penalty, work.columns, not reached)
 
 
 def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) -> tuple[float, bool]:

@@ -1,0 +1,59 @@
+"""Array kinds and small data that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+# Sparse and dense containers in which the same data must give the same answer.
+ARRAY_KINDS = {
+    "dense_c": np.ascontiguousarray,
+    "dense_f": np.asfortranarray,
+    "csr_matrix": sp.csr_matrix,
+    "csr_array": sp.csr_array,
+    "csc_matrix": sp.csc_matrix,
+    "csc_array": sp.csc_array,
+}
+
+
+@pytest.fixture(params=list(ARRAY_KINDS))
+def array_kind(request):
+    """A function that puts a dense array in one kind of container."""
+    return ARRAY_KINDS[request.param]
+
+
+def make_clusters(
+    seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=4.0, zeros=0.0
+):
+    """Gaussian clusters, each raised in its own few features; returns X, labels, markers."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    X = rng.normal(size=(labels.size, n_features))
+    markers = np.zeros(n_features, dtype=bool)
+    for cluster in range(len(sizes)):
+        own = slice(cluster * n_markers, (cluster + 1) * n_markers)
+        X[np.ix_(labels == cluster, np.arange(n_features)[own])] += shift
+        markers[own] = True
+    if zeros:
+        X[rng.random(X.shape) < zeros] = 0.0
+    order = rng.permutation(labels.size)
+    return X[order], labels[order], markers
+
+
+@pytest.fixture
+def clusters():
+    return make_clusters()
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder with real labelled data, where it is present."""
+    place = os.environ.get("KSPARSE_DATA")
+    folder = Path(place) if place else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the labelled data sets are not here (set KSPARSE_DATA to their folder)")
+    return folder
