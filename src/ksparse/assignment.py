@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+# With more samples than this, k-means replicates run on a sample of this size.
+MAX_REPLICATED = 20_000
+
+
 class Assignment(NamedTuple):
     """Labels, their centroids, and the within-cluster sum of squares."""
 
@@ -86,13 +90,17 @@ def margins(P: Floats, labels: Ints, centres: Floats) -> Floats:
     (b - a) / max(a, b) with the distances a to its own and b to the nearest other centroid:
     1 at its centroid, 0 half-way between two, negative beyond.
     """
-    D = np.sqrt(distances(P, centres))
+    return _margins(distances(P, centres), labels)
+
+
+def _margins(square: Floats, labels: Ints) -> Floats:
     each = np.arange(labels.size)
-    own = D[each, labels]
-    D[each, labels] = np.inf
-    other = D.min(axis=1)
-    if np.isinf(other).all():  # one cluster
+    own = np.sqrt(square[each, labels])
+    if square.shape[1] == 1:
         return np.zeros(labels.size)
+    others = square.copy()
+    others[each, labels] = np.inf
+    other = np.sqrt(others.min(axis=1))
     largest = np.maximum(own, other)
     return (other - own) / np.where(largest > 0, largest, 1.0)
 
@@ -130,25 +138,52 @@ def assign(
     max_inertia : float
         Runs with a larger inertia are passed over (unless there is no other).
     """
-    weight = np.ones(P.shape[0]) if sample_weight is None else sample_weight
-    starts: list[Any] = ["k-means++"] * n_init
-    if current is not None:
-        starts.insert(0, centroids(P, current, n_clusters, sample_weight))
     best: tuple[bool, float, Assignment] | None = None
-    with warnings.catch_warnings():
-        # Fewer distinct points than clusters: mended below.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for start in starts:
-            seed = int(rng.randint(np.iinfo(np.int32).max))
-            run = KMeans(n_clusters, init=start, n_init=1, random_state=seed)
-            run.fit(P, sample_weight=sample_weight)
-            labels = fill_empty(P, run.labels_.astype(np.intp), n_clusters)
-            centres = centroids(P, labels, n_clusters, sample_weight)
-            inertia = float(weight @ ((P - centres[labels]) ** 2).sum(axis=1))
-            margin = float(weight @ margins(P, labels, centres) / weight.sum())
-            found = inertia <= max_inertia, margin, Assignment(labels, centres, inertia)
-            if best is None or (found[0], margin) > (best[0], best[1] + 1e-9):
-                best = found
+    if current is not None:
+        best = _lloyd(
+            P,
+            centroids(P, current, n_clusters, sample_weight),
+            rng,
+            sample_weight,
+            max_inertia,
+            n_clusters,
+        )
+    if P.shape[0] > MAX_REPLICATED and n_init > 0:
+        # Many samples: the replicates run on some of them, the best one goes on with all.
+        part = np.sort(rng.choice(P.shape[0], MAX_REPLICATED, replace=False))
+        weight = None if sample_weight is None else sample_weight[part]
+        found = assign(P[part], n_clusters, rng, n_init=n_init, sample_weight=weight)
+        runs: list[Any] = [found.centroids]
+    else:
+        runs = ["k-means++"] * n_init
+    for start in runs:
+        run = _lloyd(P, start, rng, sample_weight, max_inertia, n_clusters)
+        if best is None or run[:2] > (best[0], best[1] + 1e-9):
+            best = run
     if best is None:
         raise ValueError("n_init=0 needs current labels to start from.")
     return best[2]
+
+
+def _lloyd(
+    P: Floats,
+    start: Any,
+    rng: np.random.RandomState,
+    sample_weight: Floats | None,
+    max_inertia: float,
+    k: int,
+) -> tuple[bool, float, Assignment]:
+    """One run of k-means: whether its inertia is allowed, its mean margin, and its result."""
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    with warnings.catch_warnings():
+        # Fewer distinct points than clusters: mended below.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        run = KMeans(k, init=start, n_init=1, random_state=seed)
+        run.fit(P, sample_weight=sample_weight)
+    labels = fill_empty(P, run.labels_.astype(np.intp), k)
+    centres = centroids(P, labels, k, sample_weight)
+    square = distances(P, centres)
+    inertia = float(np.average(square[np.arange(labels.size), labels], weights=sample_weight))
+    inertia *= labels.size if sample_weight is None else float(sample_weight.sum())
+    margin = float(np.average(_margins(square, labels), weights=sample_weight))
+    return inertia <= max_inertia, margin, Assignment(labels, centres, inertia)

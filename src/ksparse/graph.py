@@ -17,7 +17,7 @@ __all__ = ["graph_communities"]
 
 N_NEIGHBORS = 15
 # Larger data: communities of a sample of this size, the others join their neighbours.
-MAX_NODES = 20_000
+MAX_NODES = 10_000
 
 
 def graph_communities(points: Floats, n_clusters: int, rng: np.random.RandomState) -> Ints:

@@ -23,7 +23,7 @@ __all__ = ["Judge"]
 
 N_HALVINGS = 3
 # At most so many samples are judged, and so many features can be selected among.
-MAX_SAMPLES = 10_000
+MAX_SAMPLES = 5_000
 POOL = 5
 # A fit with more features than this is judged by its best so many.
 MAX_FEATURES = 100

@@ -8,7 +8,7 @@ from ksparse.matrix.base import Floats, Ints, Matrix
 
 __all__ = ["GramCache"]
 
-MAX_COLUMNS = 2000
+MAX_COLUMNS = 1000
 
 
 class GramCache:

@@ -8,7 +8,7 @@ added in a fixed order, so results do not depend on the number of threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -24,7 +24,8 @@ __all__ = ["SparseMatrix"]
 # A scatter accumulates in this many parts, unless one part is larger than the limit.
 SCATTER_PARTS = 4
 SCATTER_LIMIT = 2**22
-GRAM_ROWS = 4096
+# Features are made dense in blocks of about this many entries.
+BLOCK_ENTRIES = 2**20
 
 Array = NDArray[Any]
 
@@ -111,6 +112,18 @@ def _scatter_normal(
             x = np.float64(data[p])
             for c in range(r):
                 out[j, c] += x * row[c]
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    indptr: Array, indices: Array, data: Array, place: Array, out: Floats, i0: int, i1: int
+) -> None:
+    """Put the entries of rows i0 to i1 in their places; place -1 is left out."""
+    for i in range(i0, i1):
+        for p in range(indptr[i], indptr[i + 1]):
+            c = place[indices[p]]
+            if c >= 0:
+                out[i - i0, c] += np.float64(data[p])
 
 
 @njit(cache=True, nogil=True)
@@ -223,23 +236,39 @@ class SparseMatrix(Matrix):
         sizes = np.bincount(labels, weights=weight, minlength=n_clusters)
         return (sums - np.outer(sizes, self.mean)) * self.factor
 
+    def _dense_blocks(self, columns: Ints) -> Iterator[tuple[slice, Floats]]:
+        """Some features, centred and scaled, dense in blocks of rows."""
+        if self.by_rows:
+            data, place = self.X, np.full(self.shape[1], -1, dtype=np.intp)
+            place[columns] = np.arange(columns.size)
+        else:
+            data, place = self.X[:, columns].tocsr(), np.arange(columns.size)
+        step = max(1, BLOCK_ENTRIES // max(1, columns.size))
+        for start in range(0, self.shape[0], step):
+            stop = min(start + step, self.shape[0])
+            block = np.zeros((stop - start, columns.size))
+            _fill(data.indptr, data.indices, data.data, place, block, start, stop)
+            block -= self.mean[columns]
+            block *= self.factor[columns]
+            yield slice(start, stop), block
+
     def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
-        left = self.X[:, columns].tocsr()
-        right = left if others is None else self.X[:, others].tocsr()
-        out = np.zeros((left.shape[1], right.shape[1]))
-        for start in range(0, self.shape[0], GRAM_ROWS):
-            part = slice(start, start + GRAM_ROWS)
-            A = (left[part].toarray() - self.mean[columns]) * self.factor[columns]
-            B = A
-            if others is not None:
-                B = (right[part].toarray() - self.mean[others]) * self.factor[others]
+        both = columns if others is None else np.concatenate([columns, others])
+        left = slice(0, columns.size)
+        right = left if others is None else slice(columns.size, both.size)
+        out = np.zeros((columns.size, both.size - right.start))
+        for part, block in self._dense_blocks(both):
+            A = block[:, left]
             if self.sample_weight is not None:
                 A = A * self.sample_weight[part, None]
-            out += A.T @ B
+            out += A.T @ block[:, right]
         return out
 
     def columns(self, index: Ints) -> Floats:
-        return (self.X[:, index].toarray() - self.mean[index]) * self.factor[index]
+        out = np.empty((self.shape[0], index.size))
+        for part, block in self._dense_blocks(index):
+            out[part] = block
+        return out
 
     def rows(self, index: Ints) -> Matrix:
         return self._child(self.X[index], index)
