@@ -25,7 +25,7 @@ demo: .venv/demo
 	$(BIN)/ksparse demo
 
 test: .venv/dev lint
-	$(BIN)/python -m pytest -n 2 -q
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
 
 lint: .venv/dev
 	$(BIN)/ruff check .

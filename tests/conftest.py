@@ -8,6 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.cluster  # noqa: F401  (loads the thread pools that are limited below)
+from threadpoolctl import threadpool_limits
+
+# Test processes that run side by side share the cores: one thread each, or small matrix
+# products spend their time waiting for a thread that another process keeps from running.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    threadpool_limits(1)
 
 # Sparse and dense containers in which the same data must give the same answer.
 ARRAY_KINDS = {
@@ -26,9 +33,7 @@ def array_kind(request):
     return ARRAY_KINDS[request.param]
 
 
-def make_clusters(
-    seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=4.0, zeros=0.0
-):
+def make_clusters(seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=4.0, zeros=0.0):
     """Gaussian clusters, each raised in its own few features; returns X, labels, markers."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(len(sizes)), sizes)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
 
 from ksparse.matrix import Floats, Ints
 
@@ -24,6 +26,8 @@ __all__ = [
 
 # With more samples than this, k-means replicates run on a sample of this size.
 MAX_REPLICATED = 20_000
+# With fewer distances than this in an iteration, k-means runs in one thread.
+SMALL = 100_000
 
 
 class Assignment(NamedTuple):
@@ -165,6 +169,11 @@ def assign(
     return best[2]
 
 
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
 def _lloyd(
     P: Floats,
     start: Any,
@@ -175,7 +184,10 @@ def _lloyd(
 ) -> tuple[bool, float, Assignment]:
     """One run of k-means: whether its inertia is allowed, its mean margin, and its result."""
     seed = int(rng.randint(np.iinfo(np.int32).max))
-    with warnings.catch_warnings():
+    # On small data a second thread gains little, and waiting for it costs much when other
+    # processes keep it from running.
+    small = _threads().limit(limits=1 if P.shape[0] * k < SMALL else None, user_api="openmp")
+    with warnings.catch_warnings(), small:
         # Fewer distinct points than clusters: mended below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         run = KMeans(k, init=start, n_init=1, random_state=seed)

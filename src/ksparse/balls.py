@@ -8,6 +8,7 @@ entry: expected linear time, no sorting, exact up to rounding.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,27 @@ def _threshold(values: NDArray[Any], costs: NDArray[Any], radius: float) -> floa
                 square += costs[i] * costs[i]
         if kept == 0:  # radius 0: nothing exceeds the largest ratio
             return tau
-        tau = (total - radius) / square
+        # Every bound is a lower bound: rounding must not make it fall.
+        tau = max(tau, (total - radius) / square)
         if kept == n_active:
             return max(tau, 0.0)
         n_active = kept
+
+
+def _costs(weights: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    given = np.asarray(weights)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"weights must be real numbers, got dtype {given.dtype}.")
+    try:
+        costs = np.broadcast_to(given.astype(np.float64), shape).ravel()
+    except ValueError:
+        raise ValueError(
+            f"weights of shape {given.shape} do not fit V of shape {shape}: "
+            "give one weight per entry, or an array that broadcasts to V."
+        ) from None
+    if np.isnan(costs).any() or (costs < 0).any():
+        raise ValueError("weights must be >= 0 (0: free entry, infinity: entry set to 0).")
+    return costs
 
 
 def project_l1(V: ArrayLike, radius: float, weights: ArrayLike | None = None) -> NDArray[Any]:
@@ -94,7 +112,7 @@ def project_l1(V: ArrayLike, radius: float, weights: ArrayLike | None = None) ->
     V : array-like of any shape
         What to project. float32 stays float32; integers become float64.
     radius : float
-        Radius of the ball, >= 0 (infinity returns a copy of V).
+        Radius of the ball, >= 0; infinity bounds nothing.
     weights : array-like, optional
         Cost of each entry in the norm, broadcast against V: 0 leaves the entry as it
         is, infinity sets it to zero. All ones by default.
@@ -118,6 +136,8 @@ def project_l1(V: ArrayLike, radius: float, weights: ArrayLike | None = None) ->
         if array.dtype.kind not in "fiub":
             raise TypeError(f"V must be a real array, got dtype {array.dtype}.")
         array = array.astype(np.float64)
+    if not isinstance(radius, Real):
+        raise TypeError(f"radius={radius!r} must be a number.")
     radius = float(radius)
     if math.isnan(radius) or radius < 0:
         raise ValueError(f"radius={radius} must be >= 0.")
@@ -126,12 +146,7 @@ def project_l1(V: ArrayLike, radius: float, weights: ArrayLike | None = None) ->
     if not math.isfinite(largest):
         raise ValueError("V must be finite, but it contains NaN or infinity.")
 
-    if weights is None:
-        costs = np.ones_like(magnitude)
-    else:
-        costs = np.broadcast_to(np.asarray(weights, dtype=np.float64), array.shape).ravel()
-        if np.isnan(costs).any() or (costs < 0).any():
-            raise ValueError("weights must be >= 0 (0: free entry, infinity: entry set to 0).")
+    costs = np.ones_like(magnitude) if weights is None else _costs(weights, array.shape)
 
     shrunk = magnitude.copy()
     shrunk[np.isinf(costs)] = 0.0
@@ -140,12 +155,19 @@ def project_l1(V: ArrayLike, radius: float, weights: ArrayLike | None = None) ->
         # Work in units of the largest value and the largest cost: no overflow, no underflow.
         unit = float(magnitude[bounded].max())
         cost_unit = float(costs[bounded].max())
-        v = magnitude[bounded] / unit
-        c = np.maximum(costs[bounded] / cost_unit, 1e-120)  # squared below: keep it above 0
+        v, c = magnitude[bounded] / unit, costs[bounded] / cost_unit
+        if c.min() < 1e-150:  # its square would underflow
+            raise ValueError(
+                f"weights range from {c.min() * cost_unit:.3g} to {cost_unit:.3g}, too far apart "
+                "to compute with; use 0 or infinity for the extreme ones."
+            )
         r = radius / cost_unit / unit
         if radius == 0:
             shrunk[bounded] = 0.0
         elif float(np.dot(c, v)) > r:
             tau = _threshold(v, c, r)
-            shrunk[bounded] = np.maximum(v - tau * c, 0.0) * unit
-    return np.copysign(shrunk.reshape(array.shape), array).astype(array.dtype, copy=False)
+            w = np.maximum(v - tau * c, 0.0)
+            # Where the radius is far below the values, v - tau * c has lost digits.
+            w *= min(1.0, r / max(float(np.dot(c, w)), np.finfo(np.float64).tiny))
+            shrunk[bounded] = w * unit
+    return np.asarray(np.copysign(shrunk.reshape(array.shape), array), dtype=array.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import qr
 
 from ksparse.matrix import Floats, Matrix
 
@@ -37,17 +38,17 @@ def leading_svd(
     Q = np.linalg.qr(rng.standard_normal((d, width)))[0]
     basis, images = Q, matrix.normal(Q)
     values, vectors = _rayleigh_ritz(basis, images)
+    newest = width
     for _ in range(MAX_PASSES - 1):
         lead = vectors[:, :rank]
         residual = images @ lead - (basis @ lead) * values[:rank]
         worst = float(np.linalg.norm(residual, axis=0).max())
-        if worst <= tol * max(values[0], np.finfo(float).tiny) or basis.shape[1] >= min(m, d):
+        if worst <= tol * max(values[0], np.finfo(float).tiny):
             break
-        # The newest block, made orthogonal (twice, for the digits) to all before it.
-        new = images[:, -width:]
-        for _ in range(2):
-            new = new - basis @ (basis.T @ new)
-            new = np.linalg.qr(new)[0]
+        new = _orthogonal_part(images[:, -newest:], basis)
+        newest = new.shape[1]
+        if newest == 0:  # the space is exhausted: the answer is exact
+            break
         basis, images = np.hstack([basis, new]), np.hstack([images, matrix.normal(new)])
         values, vectors = _rayleigh_ritz(basis, images)
     V = basis @ vectors[:, :rank]
@@ -56,6 +57,22 @@ def leading_svd(
     U = matrix.project(V)
     U /= np.where(s > 1e-12 * max(float(s.max(initial=0.0)), 1e-300), s, np.inf)
     return U, s, V
+
+
+def _orthogonal_part(block: Floats, basis: Floats) -> Floats:
+    """Orthonormal basis of what a block has outside an orthonormal basis; may be empty.
+
+    Twice is enough for all digits. What is left of a direction that the basis holds
+    already is rounding, and is dropped: a space has no more dimensions than it has.
+    """
+    scale = float(np.linalg.norm(block, axis=0).max(initial=0.0))
+    for least in (1e-10 * scale, 0.5):
+        block = block - basis @ (basis.T @ block)
+        block, R, _ = qr(block, mode="economic", pivoting=True)
+        block = block[:, np.abs(np.diag(R)) > least]
+        if block.shape[1] == 0:
+            break
+    return block
 
 
 def _rayleigh_ritz(basis: Floats, images: Floats) -> tuple[Floats, Floats]:

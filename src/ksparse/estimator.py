@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ksparse.alternation import Loop
 from ksparse.assignment import distances, fill_empty, margins, order_by_size
-from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.matrix import Floats, Matrix, as_matrix
 from ksparse.pipeline import PAPER, Settings, fit_matrix
 from ksparse.progress import progress_bar
 from ksparse.projection import project_samples
@@ -25,6 +25,8 @@ from ksparse.validation import (
     check_finite,
     check_init,
     check_n_features,
+    check_sample_weight,
+    check_scale,
     check_settings,
 )
 
@@ -243,9 +245,9 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         X = self._validate(X, reset=True)
         check_settings(self, X.shape[0])
         costs = check_costs(self.feature_weights, X.shape[1])
-        n_features = None if self.eta is not None else check_n_features(self.n_features, costs)
+        n_features = check_n_features(self.n_features, costs)
         starts = check_init(self.init, X.shape[0], self.n_clusters)
-        weight, rows = self._sample_weight(X, sample_weight)
+        weight, rows = check_sample_weight(X, sample_weight)
         kept = X if rows is None else X[rows]
         if rows is not None:
             starts = [start if isinstance(start, str) else start[rows] for start in starts]
@@ -309,7 +311,12 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = len(self.cost_history_)
         self.starts_ = result.table
         asked = projection.n_asked
-        if projection.tied and asked is not None and self.n_clusters > 1:
+        if (
+            projection.tied
+            and asked is not None
+            and not isinstance(self.n_features, str)
+            and self.n_clusters > 1
+        ):
             self._warn_tied(asked)
 
     def _warn_tied(self, asked: int) -> None:
@@ -328,25 +335,25 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         warnings.warn(text, UserWarning, stacklevel=4)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )  # fmt: skip
+        try:
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=("csr", "csc"),
+                dtype=(np.float64, np.float32),
+                ensure_all_finite=False,
+            )
+        except ValueError as error:
+            if "convert" in str(error):
+                raise ValueError(f"X must hold numbers only: {error}") from None
+            raise
         check_finite(X)
+        check_scale(X)
         return X
 
-    @staticmethod
-    def _sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints | None]:
-        """Return positive weights, and the rows that have them (None: all)."""
-        if sample_weight is None:
-            return None, None
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError("sample_weight is 0 for all samples: give some a positive weight.")
-        if (weight == weight[0]).all():
-            return None, None  # equal weights change nothing but the scale of the cost
-        rows = None if weight.all() else np.flatnonzero(weight)
-        return (weight if rows is None else weight[rows]), rows
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
 
     def _project(self, X: Any) -> Floats:
         return project_samples(X, self.mean_, self.scale_, self.weights_)
@@ -435,5 +442,5 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         # Still a clusterer; scikit-learn's checks read these tags wherever they find
         # `predict_proba` and sparse input together.
-        tags.classifier_tags = ClassifierTags()
+        tags.classifier_tags = ClassifierTags(multi_class=self.n_clusters != 2)
         return tags

@@ -49,27 +49,42 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
         )
     if true.size == 0:
         raise ValueError("labels_true is empty: there is no sample to compare.")
-    table = contingency_matrix(true, pred)
+    table = contingency_matrix(_codes("labels_true", true), _codes("labels_pred", pred))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / true.size)
 
 
+def _codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as whole numbers."""
+    values = labels.tolist()
+    if any(value is None or value != value for value in values):
+        raise ValueError(f"{name} has missing values: leave these samples out, or name them.")
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError:
+        raise TypeError(
+            f"{name} mixes labels that cannot be compared (text and numbers)."
+        ) from None
+
+
+def _mask(name: str, value: ArrayLike) -> NDArray[Any]:
+    mask = np.asarray(value)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise TypeError(
+            f"{name} must be a boolean mask with one entry per feature, "
+            f"got dtype {mask.dtype} and shape {mask.shape}."
+        )
+    return mask
+
+
 def _masks(selected: ArrayLike, relevant: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    masks = []
-    for name, value in (("selected", selected), ("relevant", relevant)):
-        mask = np.asarray(value)
-        if mask.dtype != bool or mask.ndim != 1:
-            raise TypeError(
-                f"{name} must be a boolean mask with one entry per feature, "
-                f"got dtype {mask.dtype} and shape {mask.shape}."
-            )
-        masks.append(mask)
-    if masks[0].size != masks[1].size:
+    chosen, known = _mask("selected", selected), _mask("relevant", relevant)
+    if chosen.size != known.size:
         raise ValueError(
-            f"selected has {masks[0].size} entries and relevant has {masks[1].size}; "
+            f"selected has {chosen.size} entries and relevant has {known.size}; "
             "both must have one per feature."
         )
-    return masks[0], masks[1]
+    return chosen, known
 
 
 def feature_precision(selected: ArrayLike, relevant: ArrayLike) -> float:
@@ -143,7 +158,7 @@ def summary(
         "nmi": float(normalized_mutual_info_score(labels_true, labels_pred)),
     }
     if selected is not None:
-        table["n_features"] = float(np.count_nonzero(np.asarray(selected)))
+        table["n_features"] = float(np.count_nonzero(_mask("selected", selected)))
         if relevant is not None:
             table["precision"] = feature_precision(selected, relevant)
             table["recall"] = feature_recall(selected, relevant)

@@ -20,8 +20,14 @@ __all__ = [
     "check_finite",
     "check_init",
     "check_n_features",
+    "check_sample_weight",
+    "check_scale",
     "check_settings",
 ]
+
+
+# Squares, and sums of many of them, stay within the range of float64.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-60, 1e60
 
 
 def _is_integer(value: Any) -> bool:
@@ -53,9 +59,9 @@ def check_settings(model: Any, n_samples: int) -> None:
             raise ValueError(
                 f"n_features={model.n_features} and eta={model.eta} exclude each other: give one."
             )
-        if not _is_number(model.eta) or not model.eta > 0:
-            raise ValueError(f"eta={model.eta!r} must be a number > 0.")
-    if model.solver not in SOLVERS:
+        if not _is_number(model.eta) or not 0 < model.eta < np.inf:
+            raise ValueError(f"eta={model.eta!r} must be a finite number > 0.")
+    if not isinstance(model.solver, str) or model.solver not in SOLVERS:
         raise ValueError(f"solver={model.solver!r} is unknown; choose from {', '.join(SOLVERS)}.")
     if model.targets not in ("embedding", "projection"):
         raise ValueError(f"targets={model.targets!r} must be 'embedding' or 'projection'.")
@@ -100,14 +106,55 @@ def check_finite(X: Any) -> None:
         )
 
 
+def check_scale(X: Any) -> None:
+    """Refuse values whose squares overflow or underflow."""
+    values = X.data if sp.issparse(X) else X
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > 0 and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
+        raise ValueError(
+            f"The largest value in X is {largest:.3g}, outside the range from "
+            f"{SMALLEST_VALUE:.0g} to {LARGEST_VALUE:.0g} that can be computed with: rescale X."
+        )
+
+
+def check_sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints | None]:
+    """Return positive weights (None: all equal), and the rows that have them (None: all)."""
+    if sample_weight is None:
+        return None, None
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("sample_weight must be numbers, one per sample.") from None
+    if weight.ndim == 0:
+        weight = np.full(X.shape[0], float(weight))
+    if weight.shape != (X.shape[0],):
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}, but X has {X.shape[0]} samples: "
+            "give one weight per sample."
+        )
+    if not np.isfinite(weight).all():
+        raise ValueError("sample_weight contains NaN or infinity: give numbers >= 0.")
+    if (weight < 0).any():
+        raise ValueError("Negative values in sample_weight: give numbers >= 0.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero for all samples: give some a positive weight.")
+    if (weight == weight[0]).all():
+        return None, None  # equal weights change nothing but the scale of the cost
+    rows = None if weight.all() else np.flatnonzero(weight)
+    return (weight if rows is None else weight[rows]), rows
+
+
 def check_costs(feature_weights: Any, n_features_in: int) -> Floats:
     """Return the cost of each feature in the norm."""
     if feature_weights is None:
         return np.ones(n_features_in)
     try:
-        costs = np.asarray(feature_weights, dtype=np.float64)
+        given = np.asarray(feature_weights)
+        costs = given.astype(np.float64) if given.dtype.kind in "fiubO" else None
     except (TypeError, ValueError):
-        raise TypeError("feature_weights must be numbers, one per feature.") from None
+        costs = None
+    if costs is None:
+        raise TypeError("feature_weights must be real numbers, one per feature.")
     if costs.shape != (n_features_in,):
         raise ValueError(
             f"feature_weights has shape {costs.shape}, but X has {n_features_in} features: "
@@ -168,8 +215,10 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
                 "or give labels."
             )
         return [init]
+    # A list of starts has names or label vectors in it; one of labels has one per sample.
     is_list = isinstance(init, Sequence) and any(
-        isinstance(item, str) or np.ndim(item) > 0 for item in init
+        np.ndim(item) > 0 or (isinstance(item, str) and item in ("auto", *START_NAMES))
+        for item in init
     )
     if is_list:
         return [start for item in init for start in check_init(item, n_samples, n_clusters)]
@@ -181,7 +230,13 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("init contains NaN or infinity: give one label per sample.")
-    values, codes = np.unique(labels, return_inverse=True)
+    try:
+        values, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise TypeError(
+            "init holds labels that cannot be compared (such as None and text): "
+            "give one label per sample, all of a kind."
+        ) from None
     if values.size != n_clusters:
         raise ValueError(
             f"init has {values.size} distinct labels, but n_clusters={n_clusters}: "

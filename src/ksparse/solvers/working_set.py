@@ -23,13 +23,22 @@ MAX_ROUNDS = 20
 SLACK = 1.05
 # Relative to the largest penalty: below this, whatever can enter has entered.
 SMALLEST_PENALTY = 1e-9
+# An exact selection solves the lasso to this tolerance, and features that enter within
+# this relative range of penalties enter together.
+EXACT_TOL, TIE = 1e-9, 1e-7
 
 
 class _WorkingSet:
     """The features at work, and the lasso problem on them."""
 
     def __init__(
-        self, problem: Problem, size: int, warm: Floats | None, columns: Ints | None = None
+        self,
+        problem: Problem,
+        size: int,
+        warm: Floats | None,
+        columns: Ints | None = None,
+        *,
+        tol: float = 1e-6,
     ) -> None:
         self.problem = problem
         ratio = problem.ratio(problem.correlation)
@@ -42,15 +51,15 @@ class _WorkingSet:
         if columns is not None:
             chosen[columns] = True
         self.columns: Ints = np.flatnonzero(chosen)
+        self.tol = tol
         self.lasso = self._lasso()
         if warm is not None:
             self.lasso.W = np.ascontiguousarray(warm[self.columns])
 
     def _lasso(self) -> GramLasso:
         problem, columns = self.problem, self.columns
-        return GramLasso(
-            problem.gram(columns), problem.correlation[columns], problem.costs[columns]
-        )
+        G, C, costs = problem.gram(columns), problem.correlation[columns], problem.costs[columns]
+        return GramLasso(G, C, costs, tol=self.tol)
 
     def grow(self, gradient: Floats, penalty: float, limit: int) -> int:
         """Add at most `limit` features that violate the optimality conditions."""
@@ -103,7 +112,7 @@ def _penalty_of_radius(work: _WorkingSet, radius: float, guess: float) -> float:
     low, factor = min(guess, top) if guess > 0 else top / 2, 0.5
     while True:
         low_value = work.lasso.norm(work.lasso.solve(low)) - radius
-        if abs(low_value) <= 1e-9 * radius:
+        if np.isfinite(radius) and abs(low_value) <= 1e-9 * radius:
             return low
         if low_value > 0:
             break
@@ -159,9 +168,9 @@ def solve_working_set(
         if gap <= tol * problem.scale:
             break
         if work.grow(gradient, penalty, max(100, work.columns.size)) == 0:
-            if work.lasso.tol < 1e-11:
+            if work.tol < 1e-11:
                 break
-            work.lasso.tol /= 100
+            work.tol = work.lasso.tol = work.tol / 100
     gap, W = best if best is not None else (0.0, work.expand(work.lasso.W))
     return Solution(W, np.array(history), gap, n_rounds, gap <= tol * problem.scale)
 
@@ -221,7 +230,8 @@ def select_features(
         will solve exactly in the end.
     """
     warm = start if start is not None and start.any() else None
-    work = _WorkingSet(problem, max(4 * n_features, n_features + 100), warm, columns)
+    size = max(4 * n_features, n_features + 100)
+    work = _WorkingSet(problem, size, warm, columns, tol=EXACT_TOL if exact else 1e-6)
     history: list[float] = []
     penalty = guess
     for n_rounds in range(1, max_iter + 1):
@@ -255,13 +265,20 @@ def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) ->
     def count(penalty: float, start: Floats | None = None) -> int:
         return int(np.count_nonzero(lasso.solve(penalty, start).any(axis=1)))
 
+    warm = lasso.W
     top = work.largest_penalty()
     if top == 0.0:
         return 0.0, least <= count(0.0) <= most
+    # A bracket: `high` leaves too few features (beyond the top, only the free ones), `low`
+    # lets too many in; `above` and `below` are their solutions.
+    beyond = high = 1.001 * top
+    low, below = 0.0, warm
+    n = count(high)
+    above = lasso.W
+    if least <= n <= most:
+        return high, True
     penalty = guess if 0 < guess < top else 0.9 * top
-    n = count(penalty)
-    high, above = top, None  # a penalty with too few features, and its solution
-    low, below = 0.0, lasso.W  # one with too many
+    n = count(penalty, warm)
     factor = 0.9
     while not least <= n <= most:
         if n < least:
@@ -270,16 +287,15 @@ def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) ->
                 return penalty, False
         else:
             low, below = penalty, lasso.W
-        if high - low <= 1e-12 * high:
+        if high - low <= TIE * high:
             lasso.W = below
             return low, False
-        if low > 0 and above is not None:
+        if low == 0.0:  # step down until too many enter, further each time
+            penalty *= factor
+        elif high == beyond and penalty / factor < top:  # step up likewise
+            penalty /= factor
+        else:
             penalty = float(np.sqrt(low * high))
-        else:  # no bracket yet: step outwards, further each time
-            penalty = penalty * factor if n < least else min(penalty / factor, top)
-            factor = max(factor * factor, 0.3)
+        factor = max(factor * factor, 0.3)
         n = count(penalty, above)
-        if penalty == top and n > most:  # all that can enter do so at once
-            lasso.W = below if low > 0 else lasso.W
-            return penalty, False
     return penalty, True

@@ -1,0 +1,60 @@
+"""Quality on real labelled data, where it is present; the full table is a benchmark."""
+
+from __future__ import annotations
+
+import anndata
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ksparse import KSparse
+from ksparse.metrics import summary
+
+
+def load(folder, name, total=1e4, log=True):
+    """Expressed genes, depth-normalised; with their classes and markers (if known)."""
+    data = anndata.read_h5ad(folder / f"{name}.h5ad")
+    X = sp.csr_array(data.X)
+    often = np.asarray((X >= 2).sum(axis=0)).ravel()
+    kept = often >= max(5, 0.01 * X.shape[0])
+    X = X[:, kept]
+    X = sp.csr_array(sp.diags_array(total / np.asarray(X.sum(axis=1)).ravel()) @ X)
+    X = X.astype(np.float32)
+    if log:
+        X.data = np.log1p(X.data)
+    markers = data.var["is_marker"].to_numpy()[kept] if "is_marker" in data.var else None
+    return X, data.obs["label"].to_numpy(), markers
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_usoskin_with_50_genes(data_folder, seed):
+    X, classes, _ = load(data_folder, "usoskin_subset259")
+    model = KSparse(4, n_features=50, random_state=seed).fit(X)
+    assert model.n_features_selected_ == 50
+    assert summary(classes, model.labels_)["accuracy"] >= 0.97
+
+
+def test_simulated_cells_with_40_genes(data_folder):
+    X, classes, markers = load(data_folder, "scsim1_seed1", total=1e6, log=False)
+    model = KSparse(4, n_features=40, random_state=0).fit(X)
+    found = summary(classes, model.labels_, selected=model.get_support(), relevant=markers)
+    assert found["n_features"] == 40
+    assert found["accuracy"] >= 0.98
+    assert found["precision"] >= 0.95
+
+
+def test_the_paper_on_its_own_simulation(data_folder):
+    X, classes, markers = load(data_folder, "authors_simu_10000", total=1e6, log=False)
+    model = KSparse.paper(4, eta=1000, random_state=0).fit(X)
+    found = summary(classes, model.labels_, selected=model.get_support(), relevant=markers)
+    assert found["accuracy"] >= 0.985
+    assert found["n_features"] <= 250
+    assert found["precision"] >= 0.9
+    assert (np.diff(model.cost_history_) <= 0).all()
+
+
+def test_zeisel_with_100_genes(data_folder):
+    X, classes, _ = load(data_folder, "zeisel_3005x4000")
+    model = KSparse(9, n_features=100, random_state=0).fit(X)
+    assert model.n_features_selected_ == 100
+    assert summary(classes, model.labels_)["ari"] >= 0.77
