@@ -156,7 +156,14 @@ def assign(
         # Many samples: the replicates run on some of them, the best one goes on with all.
         part = np.sort(rng.choice(P.shape[0], MAX_REPLICATED, replace=False))
         weight = None if sample_weight is None else sample_weight[part]
-        found = assign(P[part], n_clusters, rng, n_init=n_init, sample_weight=weight)
+        found = assign(
+            P[part],
+            n_clusters,
+            rng,
+            n_init=n_init,
+            sample_weight=weight,
+            max_inertia=max_inertia * MAX_REPLICATED / P.shape[0],
+        )
         runs: list[Any] = [found.centroids]
     else:
         runs = ["k-means++"] * n_init

@@ -84,11 +84,13 @@ def _rayleigh_ritz(basis: Floats, images: Floats) -> tuple[Floats, Floats]:
 def spectral_norm(matrix: Matrix, *, tol: float = 1e-6) -> float:
     """Largest singular value of the data with their mean left in (samples weighted).
 
-    Lanczos on X'X started at the mean, which is close to the leading vector of
-    non-negative data. The centred view serves: X = Xc + 1 mean'.
+    Lanczos on X'X started near the mean, which is close to the leading vector of
+    non-negative data; a share of the standard deviations keeps it off directions that
+    the mean alone may miss. The centred view serves: X = Xc + 1 mean'.
     """
     offset = matrix.mean * matrix.factor
-    start = offset if offset.any() else np.sqrt(matrix.variance) * matrix.factor
+    spread = np.sqrt(matrix.variance) * matrix.factor
+    start = offset + 0.1 * np.where(offset < 0, -spread, spread)
     if not start.any():
         return 0.0
     basis = [start / np.linalg.norm(start)]

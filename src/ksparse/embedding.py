@@ -71,11 +71,10 @@ def kernel_embedding(matrix: Matrix, n_components: int, sigma: float) -> Floats:
     square = np.diag(inner)
     distance = np.maximum(square[:, None] + square[None, :] - 2 * inner, 0.0)
     affinity = np.exp(-distance / (2 * sigma**2))
-    if matrix.sample_weight is not None:
-        affinity *= np.sqrt(np.outer(matrix.sample_weight, matrix.sample_weight))
-    root = np.sqrt(affinity.sum(axis=1))
+    weight = np.ones(m) if matrix.sample_weight is None else matrix.sample_weight
+    root = np.sqrt(affinity @ weight / weight)
     n_vectors = min(n_components, m)
     _, vectors = eigh(affinity / np.outer(root, root), subset_by_index=[m - n_vectors, m - 1])
     rows = np.zeros((m, n_components))
-    rows[:, :n_vectors] = vectors[:, ::-1]
+    rows[:, :n_vectors] = vectors[:, ::-1] / np.sqrt(weight)[:, None]
     return _unit_rows(rows)

@@ -10,23 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ksparse.alternation import Loop
-from ksparse.assignment import distances, fill_empty, margins, order_by_size
-from ksparse.matrix import Floats, Matrix, as_matrix
+from ksparse.assignment import distances, fill_empty, order_by_size
+from ksparse.matrix import Matrix, as_matrix
 from ksparse.pipeline import PAPER, Settings, fit_matrix
+from ksparse.prediction import PredictionMixin
 from ksparse.progress import progress_bar
-from ksparse.projection import project_samples
 from ksparse.search import SearchResult
 from ksparse.validation import (
     check_costs,
     check_distinct_rows,
-    check_finite,
     check_init,
     check_n_features,
     check_sample_weight,
-    check_scale,
     check_settings,
 )
 
@@ -35,7 +33,7 @@ __all__ = ["KSparse"]
 Array = NDArray[Any]
 
 
-class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clustering with feature selection by k-sparse.
 
     Alternates k-means on the projected data X W with the search for a sparse projection W
@@ -333,105 +331,6 @@ class KSparse(SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 "weights are kept."
             )
         warnings.warn(text, UserWarning, stacklevel=4)
-
-    def _validate(self, X: Any, *, reset: bool) -> Any:
-        try:
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=("csr", "csc"),
-                dtype=(np.float64, np.float32),
-                ensure_all_finite=False,
-            )
-        except ValueError as error:
-            if "convert" in str(error):
-                raise ValueError(f"X must hold numbers only: {error}") from None
-            raise
-        check_finite(X)
-        check_scale(X)
-        return X
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
-
-    def _project(self, X: Any) -> Floats:
-        return project_samples(X, self.mean_, self.scale_, self.weights_)
-
-    def project(self, X: Any) -> Array:
-        """Project samples: X W for centred and scaled data.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, samples x features
-            Samples, with the features of the data that were fitted.
-
-        Returns
-        -------
-        ndarray, samples x components
-        """
-        check_is_fitted(self)
-        X = self._validate(X, reset=False)
-        return self._project(X).astype(X.dtype, copy=False)
-
-    def _distances(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        return distances(self._project(self._validate(X, reset=False)), self.centroids_)
-
-    def predict(self, X: Any) -> Array:
-        """Cluster of each sample: that of the nearest centroid in the projection.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, samples x features
-            Samples, old or new.
-
-        Returns
-        -------
-        ndarray of int, one per sample
-        """
-        return self._distances(X).argmin(axis=1).astype(np.int32)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Soft assignment: how near a sample is to each centroid, compared with the others.
-
-        Posterior probabilities of a mixture of equal spherical Gaussians around the
-        centroids, with the spread within clusters that was fitted.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, samples x features
-            Samples, old or new.
-
-        Returns
-        -------
-        ndarray, samples x clusters
-            Rows sum to 1; the largest entry is the cluster that `predict` gives.
-        """
-        square = self._distances(X)
-        nearest = square.min(axis=1, keepdims=True)
-        unit = max(2 * self._spread, np.finfo(np.float64).tiny)
-        likelihood = np.exp(-(square - nearest) / unit)
-        return likelihood / likelihood.sum(axis=1, keepdims=True)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean margin of the samples in the projection: how far apart the clusters are.
-
-        The margin of a sample is (b - a) / max(a, b), where a and b are its distances to
-        its own and to the next centroid: between 0 and 1, and free of scale, so that fits
-        with other features or other settings can be compared (unlike the cost).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, samples x features
-            Samples, old or new.
-        y : ignored
-            For compatibility.
-        """
-        check_is_fitted(self)
-        P = self._project(self._validate(X, reset=False))
-        labels = distances(P, self.centroids_).argmin(axis=1)
-        return float(margins(P, labels, self.centroids_.astype(np.float64)).mean())
 
     def _get_support_mask(self) -> Array:
         check_is_fitted(self)

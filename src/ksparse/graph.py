@@ -63,7 +63,7 @@ def _leading_eigenvectors(graph: Any, n_vectors: int) -> Floats:
     if n_vectors >= m - 1 or m <= 200:
         values, vectors = np.linalg.eigh(normalised.toarray())
     else:
-        values, vectors = eigsh(normalised, n_vectors, which="LA", v0=root, tol=1e-6)
+        values, vectors = eigsh(normalised, n_vectors, which="LA", v0=root)
     leading = vectors[:, np.argsort(-values, kind="stable")[:n_vectors]]
     return leading / root[:, None]
 

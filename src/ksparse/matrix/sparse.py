@@ -129,17 +129,19 @@ def _fill(
 @njit(cache=True, nogil=True)
 def _squared_deviations(
     indptr: Array, indices: Array, data: Array, mean: Floats, weight: Floats, by_rows: bool
-) -> tuple[Floats, Floats]:
-    """Per feature: weighted squared deviations of the stored entries, and their weight."""
+) -> tuple[Floats, Floats, Array]:
+    """Per feature: weighted squared deviations of the stored entries, their weight and number."""
     square = np.zeros(mean.size)
     stored = np.zeros(mean.size)
+    number = np.zeros(mean.size, dtype=np.int64)
     for major in range(indptr.size - 1):
         for p in range(indptr[major], indptr[major + 1]):
             i, j = (major, indices[p]) if by_rows else (indices[p], major)
             deviation = np.float64(data[p]) - mean[j]
             square[j] += weight[i] * deviation * deviation
             stored[j] += weight[i]
-    return square, stored
+            number[j] += 1
+    return square, stored, number
 
 
 def _nonzero_rows(V: Floats) -> Array:
@@ -196,8 +198,10 @@ class SparseMatrix(Matrix):
     def _moments(self) -> tuple[Floats, Floats]:
         weight = self._row_weights()
         mean = self._multiply(weight[:, None], transpose=True)[:, 0] / self.total_weight
-        square, stored = _squared_deviations(*self._arrays, mean, weight, self.by_rows)
-        square += np.maximum(self.total_weight - stored, 0.0) * mean**2
+        square, stored, number = _squared_deviations(*self._arrays, mean, weight, self.by_rows)
+        # Where every entry is stored, a difference of weights would be rounding, not zeros.
+        zeros = np.where(number < self.shape[0], np.maximum(self.total_weight - stored, 0.0), 0.0)
+        square += zeros * mean**2
         return mean, square / self.total_weight
 
     def project(self, W: Floats) -> Floats:
@@ -237,7 +241,7 @@ class SparseMatrix(Matrix):
         return (sums - np.outer(sizes, self.mean)) * self.factor
 
     def _dense_blocks(self, columns: Ints) -> Iterator[tuple[slice, Floats]]:
-        """Some features, centred and scaled, dense in blocks of rows."""
+        """Some features (each once), centred and scaled, dense in blocks of rows."""
         if self.by_rows:
             data, place = self.X, np.full(self.shape[1], -1, dtype=np.intp)
             place[columns] = np.arange(columns.size)
@@ -254,20 +258,24 @@ class SparseMatrix(Matrix):
 
     def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
         both = columns if others is None else np.concatenate([columns, others])
-        left = slice(0, columns.size)
-        right = left if others is None else slice(columns.size, both.size)
-        out = np.zeros((columns.size, both.size - right.start))
-        for part, block in self._dense_blocks(both):
+        needed, place = np.unique(both, return_inverse=True)
+        square = others is None or needed.size < both.size
+        out = np.zeros((needed.size if square else columns.size, needed.size))
+        left = slice(None) if square else place[: columns.size]
+        for part, block in self._dense_blocks(needed):
             A = block[:, left]
             if self.sample_weight is not None:
                 A = A * self.sample_weight[part, None]
-            out += A.T @ block[:, right]
-        return out
+            out += A.T @ block
+        if square:
+            out = out[place[: columns.size]]
+        return out[:, place if others is None else place[columns.size :]]
 
     def columns(self, index: Ints) -> Floats:
+        needed, place = np.unique(index, return_inverse=True)
         out = np.empty((self.shape[0], index.size))
-        for part, block in self._dense_blocks(index):
-            out[part] = block
+        for part, block in self._dense_blocks(needed):
+            out[part] = block[:, place]
         return out
 
     def rows(self, index: Ints) -> Matrix:

@@ -74,9 +74,12 @@ def solve_fista(
         momentum_gradient = new_gradient + momentum * (new_gradient - gradient)
         W, gradient, t = new, new_gradient, t_new
         n_iter += 1
-    objective, gap, W = best
-    if free.size:
-        W = problem.refit_free(W)
-        objective, _, gap = problem.evaluate(W)
-        history.append(objective)
+        if free.size and (best[1] <= tol * problem.scale or n_iter == max_iter):
+            # Only with the free features at their optimum is the gap a bound.
+            W = problem.refit_free(best[2])
+            objective, gradient, gap = problem.evaluate(W)
+            history.append(objective)
+            best = objective, gap, W
+            momentum_point, momentum_gradient, t = W, gradient, 1.0
+    _, gap, W = best
     return Solution(W, np.array(history), gap, n_iter, gap <= tol * problem.scale)

@@ -31,11 +31,11 @@ def solve_projected_gradient(
     for n_iter in range(max_iter + 1):
         objective, gradient, gap = problem.evaluate(W)
         history.append(objective)
+        if problem.free.size and (gap <= tol * problem.scale or n_iter == max_iter):
+            W = problem.refit_free(W)
+            objective, gradient, gap = problem.evaluate(W)
+            history.append(objective)
         if gap <= tol * problem.scale or n_iter == max_iter:
             break
         W = project_l1(W - step * gradient, problem.radius, costs)
-    if problem.free.size:
-        W = problem.refit_free(W)
-        objective, _, gap = problem.evaluate(W)
-        history.append(objective)
     return Solution(W, np.array(history), gap, n_iter, gap <= tol * problem.scale)

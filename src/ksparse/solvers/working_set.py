@@ -26,6 +26,8 @@ SMALLEST_PENALTY = 1e-9
 # An exact selection solves the lasso to this tolerance, and features that enter within
 # this relative range of penalties enter together.
 EXACT_TOL, TIE = 1e-9, 1e-7
+# Relative to the largest weight: what is below is rounding, not a selected feature.
+DUST = 1e-7
 
 
 class _WorkingSet:
@@ -246,12 +248,37 @@ def select_features(
         history.append(objective)
         if work.grow(gradient, penalty, max(100, work.columns.size)) == 0:
             break
-    if np.count_nonzero(W.any(axis=1)) > n_features:
+    missing = n_features - int(np.count_nonzero(W.any(axis=1)))
+    if missing > 0:
+        _share_with_twins(W, work, missing)
+    elif missing < 0:
         norms = np.linalg.norm(W, axis=1)
         norms[problem.free] = np.inf
         W[np.argsort(-norms, kind="stable")[n_features:]] = 0.0
     solution = Solution(W, np.array(history), gap, n_rounds, bool(gap <= tol * problem.scale))
     return Selection(solution, radius, penalty, work.columns, not reached)
+
+
+def _share_with_twins(W: Floats, work: _WorkingSet, missing: int) -> None:
+    """Let unselected copies of selected features share their weights, up to a number.
+
+    Any division of a weight among equal features is optimal; coordinate descent gives it
+    all to one of them.
+    """
+    G, columns = work.lasso.G, work.columns
+    size = np.diag(G)
+    inside = W[columns].any(axis=1)
+    for j in np.flatnonzero(~inside & (size > 0)):
+        if missing == 0:
+            break
+        equal = np.abs(np.abs(G[j]) - size[j]) <= 1e-10 * size[j]
+        twins = np.flatnonzero(inside & equal & (np.abs(size - size[j]) <= 1e-10 * size[j]))
+        twins = twins[work.lasso.costs[twins] == work.lasso.costs[j]]
+        if twins.size:
+            twin = twins[0]
+            W[columns[twin]] /= 2
+            W[columns[j]] = np.sign(G[j, twin]) * W[columns[twin]]
+            missing -= 1
 
 
 def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) -> tuple[float, bool]:
@@ -263,7 +290,10 @@ def _penalty_of_count(work: _WorkingSet, least: int, most: int, guess: float) ->
     lasso = work.lasso
 
     def count(penalty: float, start: Floats | None = None) -> int:
-        return int(np.count_nonzero(lasso.solve(penalty, start).any(axis=1)))
+        W = lasso.solve(penalty, start)
+        size = np.abs(W).max(axis=1, initial=0.0)
+        W[size <= DUST * size.max(initial=0.0)] = 0.0
+        return int(np.count_nonzero(W.any(axis=1)))
 
     warm = lasso.W
     top = work.largest_penalty()
