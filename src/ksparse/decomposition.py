@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import qr
 
 from ksparse.matrix import Floats, Matrix
 
@@ -68,7 +67,7 @@ def _orthogonal_part(block: Floats, basis: Floats) -> Floats:
     scale = float(np.linalg.norm(block, axis=0).max(initial=0.0))
     for least in (1e-10 * scale, 0.5):
         block = block - basis @ (basis.T @ block)
-        block, R, _ = qr(block, mode="economic", pivoting=True)
+        block, R = np.linalg.qr(block)
         block = block[:, np.abs(np.diag(R)) > least]
         if block.shape[1] == 0:
             break

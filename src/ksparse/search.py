@@ -22,8 +22,8 @@ __all__ = ["AUTO_STARTS", "SearchResult", "search"]
 # The graph comes first, and wins ties: it involves no random choice.
 AUTO_STARTS = ("graph", "spectral")
 # Split and merge: moves tried at most, and loops of the alternation in each.
-MAX_TRIALS = 8
-TRIAL_LOOPS = 4
+MAX_TRIALS = 6
+TRIAL_LOOPS = 3
 # A move that leads back to labels this close (ARI) to those it came from is no move.
 SAME = 0.995
 

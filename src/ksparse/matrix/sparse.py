@@ -128,20 +128,17 @@ def _fill(
 
 @njit(cache=True, nogil=True)
 def _squared_deviations(
-    indptr: Array, indices: Array, data: Array, mean: Floats, weight: Floats, by_rows: bool
-) -> tuple[Floats, Floats, Array]:
-    """Per feature: weighted squared deviations of the stored entries, their weight and number."""
-    square = np.zeros(mean.size)
-    stored = np.zeros(mean.size)
-    number = np.zeros(mean.size, dtype=np.int64)
-    for major in range(indptr.size - 1):
+    indptr: Array, indices: Array, data: Array, mean: Floats, weight: Floats, by_rows: bool,
+    out: Floats, i0: int, i1: int,
+) -> None:  # fmt: skip
+    """Add by feature: weighted squared deviations of stored entries, their weight and number."""
+    for major in range(i0, i1):
         for p in range(indptr[major], indptr[major + 1]):
             i, j = (major, indices[p]) if by_rows else (indices[p], major)
             deviation = np.float64(data[p]) - mean[j]
-            square[j] += weight[i] * deviation * deviation
-            stored[j] += weight[i]
-            number[j] += 1
-    return square, stored, number
+            out[0, j] += weight[i] * deviation * deviation
+            out[1, j] += weight[i]
+            out[2, j] += 1.0
 
 
 def _nonzero_rows(V: Floats) -> Array:
@@ -198,7 +195,12 @@ class SparseMatrix(Matrix):
     def _moments(self) -> tuple[Floats, Floats]:
         weight = self._row_weights()
         mean = self._multiply(weight[:, None], transpose=True)[:, 0] / self.total_weight
-        square, stored, number = _squared_deviations(*self._arrays, mean, weight, self.by_rows)
+        square, stored, number = self._accumulate(
+            (3, self.shape[1]),
+            lambda out, i0, i1: _squared_deviations(
+                *self._arrays, mean, weight, self.by_rows, out, i0, i1
+            ),
+        )
         # Where every entry is stored, a difference of weights would be rounding, not zeros.
         zeros = np.where(number < self.shape[0], np.maximum(self.total_weight - stored, 0.0), 0.0)
         square += zeros * mean**2
