@@ -58,7 +58,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
         "+dense" (settled with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
-        kept (an earlier one, if the difference is within a standard error). "auto" tries
+        kept (an earlier one, if the difference is within two standard errors). "auto" tries
         "graph" and "spectral", and refines the better one by merging
         clusters that overlap and splitting others, as long as the held-out score gains.
     solver : {"working_set", "fista", "projected_gradient"}, default="working_set"

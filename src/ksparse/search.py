@@ -52,8 +52,8 @@ def search(
 ) -> SearchResult:
     """Finish a fit from every start, keep the best by the held-out score, refine it.
 
-    A later start or a move replaces what is there only if it is better by more than a
-    standard error: among equals, the order of the starts decides and not chance. A single
+    A later start or a move replaces what is there only if it is better by more than two
+    standard errors: among equals, the order of the starts decides and not chance. A single
     start that is not to be refined needs no judging, and gets none.
     """
     gram = GramCache(matrix)
@@ -123,6 +123,6 @@ def search(
 
 
 def _better(scores: Floats, than: Floats) -> bool:
-    """Whether scores on the same halves are larger by more than a standard error."""
+    """Whether scores on the same halves are larger by more than two standard errors."""
     difference = scores - than
-    return bool(difference.mean() > difference.std(ddof=1) / np.sqrt(difference.size))
+    return bool(difference.mean() > 2 * difference.std(ddof=1) / np.sqrt(difference.size))
