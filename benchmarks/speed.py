@@ -13,11 +13,11 @@ from sklearn.decomposition import PCA
 
 from common import load, timed
 from ksparse import KSparse
-from ksparse.alternation import embedded_targets
 from ksparse.decomposition import spectral_norm
 from ksparse.embedding import spectral_embedding
 from ksparse.matrix import as_matrix
 from ksparse.solvers import SOLVERS, Problem, select_features
+from ksparse.targets import embedded_targets
 
 
 def pca_kmeans(X):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +10,11 @@ from sklearn.metrics import adjusted_rand_score
 from ksparse.assignment import assign, centroids
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.projection import Projection, WStep, fit_projection
+from ksparse.targets import embedded_targets
 
-__all__ = ["Fit", "Loop", "alternate", "embedded_targets"]
+__all__ = ["Fit", "Loop", "alternate"]
 
-
+# How many times the tolerance of the labels the selected features may change.
 FEATURE_TOL = 5
 
 
@@ -61,16 +61,6 @@ class Fit:
     settled: bool
 
 
-def embedded_targets(matrix: Matrix, embedding: Floats, labels: Ints, n_clusters: int) -> Floats:
-    """Centroids of the embedding, relative to their mean.
-
-    The data are centred, so the mean of the targets cannot be fitted and is left out.
-    """
-    mu = centroids(embedding, labels, n_clusters, matrix.sample_weight)
-    sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=n_clusters)
-    return mu - sizes @ mu / sizes.sum()
-
-
 def alternate(
     matrix: Matrix,
     embedding: Floats,
@@ -83,76 +73,66 @@ def alternate(
     gram: GramCache | None = None,
     start: Floats | None = None,
     certify: bool = True,
-    on_loop: Callable[[], object] | None = None,
 ) -> Fit:
     """Alternate from given labels.
 
-    The certificate is a property of the last W-step. The first one is certified too, which
-    finds a good working set; those between use it without proof, and once they have
-    settled (or at the last loop) the W-step is solved again with it.
+    With `certify`, the first W-step is solved exactly, which finds a good working set;
+    those after it use that set without proof, and once labels and features have settled
+    (or at the last loop) the W-step is solved exactly again: the result is certified.
     """
     gram = gram if gram is not None else GramCache(matrix)
+    as_in_paper = loop.targets == "projection"
     history: dict[str, list[float]] = {
         name: [] for name in ("cost", "labels_changed", "n_features", "eta", "gap")
     }
-    if loop.targets == "embedding":
-        mu = embedded_targets(matrix, embedding, labels, n_clusters)
-    else:
+    if as_in_paper:
         mu = centroids(embedding, labels, n_clusters, matrix.sample_weight)
+    else:
+        mu = embedded_targets(matrix, embedding, labels, n_clusters)
     projection: Projection | None = None
     settled = False
-    n_loops = 0
-    while True:
-        n_loops += 1
+    for n_loops in range(1, loop.max_loops + 1):
         # In the paper's own scheme every W-step goes on from the last, so all are full.
-        last = settled or n_loops >= loop.max_loops or loop.targets == "projection"
+        exact = certify and (
+            as_in_paper or projection is None or settled or n_loops == loop.max_loops
+        )
         previous = projection
         projection = fit_projection(
-            matrix,
-            labels,
-            mu,
-            how,
-            gram=gram,
-            start=start,
-            last=previous,
-            certify=certify and (last or previous is None),
+            matrix, labels, mu, how, gram=gram, start=start, last=previous, certify=exact
         )
         P = matrix.project(projection.weights)
-        bound = np.inf
-        if loop.targets == "projection":
-            # Proposition 2 of the paper: no step may raise the cost.
-            weight = 1.0 if matrix.sample_weight is None else matrix.sample_weight
-            bound = float((weight * ((P - mu[labels]) ** 2).sum(axis=1)).sum())
-        assignment = assign(
+        found = assign(
             P,
             n_clusters,
             rng,
             n_init=loop.n_init,
             current=labels,
             sample_weight=matrix.sample_weight,
-            max_inertia=bound,
+            # Proposition 2 of the paper: no step may raise the cost.
+            max_inertia=_inertia(matrix, P, mu[labels]) if as_in_paper else np.inf,
         )
-        changed = 1.0 - adjusted_rand_score(labels, assignment.labels)
+        changed = 1.0 - adjusted_rand_score(labels, found.labels)
         exchanged = 1.0 if previous is None else _exchanged(previous.selected, projection.selected)
-        history["cost"].append(assignment.inertia / 2)
+        history["cost"].append(found.inertia / 2)
         history["labels_changed"].append(changed)
         history["n_features"].append(projection.selected.size)
         history["eta"].append(projection.eta)
         history["gap"].append(projection.gap)
-        labels = assignment.labels
-        if loop.targets == "embedding":
+        labels, mu = found.labels, found.centroids
+        if not as_in_paper:
             mu = embedded_targets(matrix, embedding, labels, n_clusters)
-        else:
-            mu = assignment.centroids
-        if on_loop is not None:
-            on_loop()
-        was_settled = settled
         settled = (
             loop.tol is not None and changed <= loop.tol and exchanged <= FEATURE_TOL * loop.tol
         )
-        if n_loops >= loop.max_loops or (settled and (was_settled or not certify or last)):
+        if settled and exact == certify:
             break
-    return Fit(labels, assignment.centroids, assignment.inertia, projection, P, history, settled)
+    assert projection is not None
+    return Fit(labels, found.centroids, found.inertia, projection, P, history, settled)
+
+
+def _inertia(matrix: Matrix, P: Floats, targets: Floats) -> float:
+    square = ((P - targets) ** 2).sum(axis=1)
+    return float(square.sum() if matrix.sample_weight is None else matrix.sample_weight @ square)
 
 
 def _exchanged(old: Ints, new: Ints) -> float:

@@ -98,9 +98,11 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
     Attributes
     ----------
     labels_ : ndarray of int, one per sample
-        Cluster of each sample. Clusters are numbered by decreasing size.
+        Cluster of each sample. Clusters are numbered by decreasing size (total weight).
     weights_ : ndarray, features x components
         The projection in use (refitted if `relax`), for centred data in the paper's units.
+        Column c speaks for cluster c, and columns beyond the clusters are zero (unless
+        ``targets="projection"``, or there are fewer components than clusters).
     l1_weights_ : ndarray, features x components
         The solution on the l1 ball.
     centroids_ : ndarray, clusters x components
@@ -204,7 +206,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
 
         FISTA of 50 iterations with entries below 0.01 set to zero, k + 4 components, one
         spectral start, 40 k-means replicates, 10 loops, targets from the projection, no
-        refit.
+        refit. One thing is not as in the paper: k-means replicates are compared by margin
+        instead of inertia (among those that do not raise the cost).
 
         Parameters
         ----------
@@ -283,10 +286,14 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
                 bar.update()
 
             result = fit_matrix(matrix, settings, check_random_state(self.random_state), on_step)
-        self._store(X, matrix, result)
+        if rows is not None:
+            full = np.zeros(X.shape[0])
+            full[rows] = 1.0 if weight is None else weight
+            weight = full
+        self._store(X, weight, matrix, result)
         return self
 
-    def _store(self, X: Any, matrix: Matrix, result: SearchResult) -> None:
+    def _store(self, X: Any, weight: Any, matrix: Matrix, result: SearchResult) -> None:
         fit = result.fit
         projection = fit.projection
         self.weights_ = projection.weights.astype(X.dtype)
@@ -296,9 +303,14 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self._spread = fit.inertia / (matrix.total_weight * max(1, self.weights_.shape[1]))
         P = self._project(X)
         labels = fill_empty(P, distances(P, self.centroids_).argmin(axis=1), self.n_clusters)
-        rank = order_by_size(labels, self.n_clusters)
+        rank = order_by_size(labels, self.n_clusters, weight)
         self.labels_ = rank[labels].astype(np.int32)
-        self.centroids_ = self.centroids_[np.argsort(rank)]
+        order = np.argsort(rank)
+        axes = np.arange(self.weights_.shape[1])
+        if self.targets == "embedding" and axes.size >= self.n_clusters:
+            axes[: self.n_clusters] = order  # every cluster has an axis of its own
+        self.centroids_ = self.centroids_[order][:, axes]
+        self.weights_, self.l1_weights_ = self.weights_[:, axes], self.l1_weights_[:, axes]
         self.eta_ = projection.eta
         self.gap_ = projection.gap
         self.converged_ = fit.settled

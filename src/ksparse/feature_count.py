@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ksparse.alternation import embedded_targets
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.solvers import Problem, select_features
+from ksparse.targets import embedded_targets
 
 __all__ = ["choose_n_features"]
 

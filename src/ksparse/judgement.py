@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ksparse.alternation import embedded_targets
 from ksparse.assignment import centroids, margins
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.projection import WStep, fit_projection
+from ksparse.targets import embedded_targets
 
 __all__ = ["Judge"]
 
