@@ -173,7 +173,7 @@ def test_clusters_are_numbered_by_size(clusters):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_cluster_has_a_column_of_weights_and_markers_of_its_own(seed):
-    X, truth, _ = make_clusters(seed)
+    X, _, _ = make_clusters(seed)
     model = KSparse(3, n_features=15, random_state=seed).fit(X)
     assert model.weights_.shape == (60, 7)
     assert not model.weights_[:, 3:].any()

@@ -46,10 +46,10 @@ def choose_n_features(
     grid = {max(round(SMALLEST * GROWTH**i), n_free) for i in range(n_steps)} | {top}
     counts = sorted(grid)
     explained: list[float] = []
-    weights, penalty = None, 0.0
+    weights = None
     for count in counts:
-        selection = select_features(problem, count, weights, guess=penalty, exact=False)
-        weights, penalty = selection.solution.weights, selection.penalty
+        selection = select_features(problem, count, weights, exact=False)
+        weights = selection.solution.weights
         selected = np.flatnonzero(weights.any(axis=1))
         if selected.size == 0:
             return 1

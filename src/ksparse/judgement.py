@@ -16,7 +16,7 @@ import numpy as np
 
 from ksparse.assignment import centroids, margins
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
-from ksparse.projection import WStep, fit_projection
+from ksparse.projection import Projection, WStep, fit_projection
 from ksparse.targets import embedded_targets
 
 __all__ = ["Judge"]
@@ -66,11 +66,13 @@ class Judge:
         pool = self._pool(labels, how, POOL * n_features)
         how = replace(how, costs=how.costs[pool])
         part = self.matrix.columns(pool)
-        scores = []
+        scores: list[float] = []
+        last: Projection | None = None  # halves are alike: where to begin the next search
         for order in self.halvings:
             middle = order.size // 2
             for train, test in ((order[:middle], order[middle:]), (order[middle:], order[:middle])):
-                scores.append(self._score(part, labels, train, test, how))
+                score, last = self._score(part, labels, train, test, how, last)
+                scores.append(score)
         return np.array(scores)
 
     def _pool(self, labels: Ints, how: WStep, size: int) -> Ints:
@@ -82,12 +84,20 @@ class Judge:
         ratio = np.where(how.costs == 0, np.inf, np.nan_to_num(ratio, nan=0.0, posinf=np.inf))
         return np.sort(np.argsort(-ratio, kind="stable")[:size])
 
-    def _score(self, data: Floats, labels: Ints, train: Ints, test: Ints, how: WStep) -> float:
+    def _score(
+        self,
+        data: Floats,
+        labels: Ints,
+        train: Ints,
+        test: Ints,
+        how: WStep,
+        last: Projection | None,
+    ) -> tuple[float, Projection]:
         present, known = np.unique(labels[train], return_inverse=True)
         weight = self.matrix.sample_weight
         half = as_matrix(data[train], sample_weight=None if weight is None else weight[train])
         targets = embedded_targets(half, self.embedding[train], known, present.size)
-        fitted = fit_projection(half, known, targets, how, certify=False)
+        fitted = fit_projection(half, known, targets, how, last=last, certify=False)
         V = fitted.weights * half.factor[:, None]
         centres = centroids((data[train] - half.mean) @ V, known, present.size, half.sample_weight)
         test = test[np.isin(labels[test], present)]
@@ -96,4 +106,5 @@ class Judge:
         mass = np.ones(test.size) if weight is None else weight[test]
         sizes = np.bincount(truth, weights=mass, minlength=present.size)
         sums = np.bincount(truth, weights=mass * margin, minlength=present.size)
-        return float((sums[sizes > 0] / sizes[sizes > 0]).mean()) if test.size else 0.0
+        by_cluster = sums[sizes > 0] / sizes[sizes > 0]
+        return float(by_cluster.mean()) if test.size else 0.0, fitted

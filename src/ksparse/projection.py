@@ -61,8 +61,6 @@ class Projection:
         none was asked for) and effort of the solution on it.
     tied : bool
         Whether the number of features could not be met by any radius.
-    penalty : float
-        Multiplier of the ball, a guess for the next W-step.
     working : ndarray of int or None
         Features that were in the working set, a guess for the next one.
     n_asked : int or None
@@ -76,7 +74,6 @@ class Projection:
     n_iter: int
     converged: bool
     tied: bool = False
-    penalty: float = 0.0
     working: Ints | None = None
     n_asked: int | None = None
 
@@ -115,7 +112,7 @@ def fit_projection(
     )
     if last is not None:
         start = last.l1_weights
-    tied, penalty, working = False, 0.0, None
+    tied, working = False, None
     if how.n_features is None:
         solution = SOLVERS[how.solver](problem, start, **how.options)
         eta = problem.radius
@@ -125,13 +122,12 @@ def fit_projection(
             problem,
             how.n_features,
             start,
-            guess=0.0 if last is None else last.penalty,
             columns=None if last is None else last.working,
             tol=tol,
             exact=certify,
         )
         solution, eta, tied = selection.solution, selection.radius, selection.tied
-        penalty, working = selection.penalty, selection.columns
+        working = selection.columns
         if certify and not tied and how.solver != "working_set":
             # The radius is known now: the solver asked for has the last word on it.
             solve = SOLVERS[how.solver]
@@ -147,7 +143,6 @@ def fit_projection(
         solution.n_iter,
         solution.converged,
         tied,
-        penalty,
         working,
         how.n_features,
     )
