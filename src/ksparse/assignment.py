@@ -20,6 +20,7 @@ __all__ = [
     "distances",
     "fill_empty",
     "margins",
+    "margins_of",
     "order_by_size",
 ]
 
@@ -94,10 +95,11 @@ def margins(P: Floats, labels: Ints, centres: Floats) -> Floats:
     (b - a) / max(a, b) with the distances a to its own and b to the nearest other centroid:
     1 at its centroid, 0 half-way between two, negative beyond.
     """
-    return _margins(distances(P, centres), labels)
+    return margins_of(distances(P, centres), labels)
 
 
-def _margins(square: Floats, labels: Ints) -> Floats:
+def margins_of(square: Floats, labels: Ints) -> Floats:
+    """Margins from the squared distances to all centroids."""
     each = np.arange(labels.size)
     own = np.sqrt(square[each, labels])
     if square.shape[1] == 1:
@@ -204,5 +206,5 @@ def _lloyd(
     square = distances(P, centres)
     inertia = float(np.average(square[np.arange(labels.size), labels], weights=sample_weight))
     inertia *= labels.size if sample_weight is None else float(sample_weight.sum())
-    margin = float(np.average(_margins(square, labels), weights=sample_weight))
+    margin = float(np.average(margins_of(square, labels), weights=sample_weight))
     return inertia <= max_inertia, margin, Assignment(labels, centres, inertia)

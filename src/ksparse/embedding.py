@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from ksparse.decomposition import leading_svd
 from ksparse.matrix import Floats, Matrix
 
-__all__ = ["Embedding", "kernel_embedding", "spectral_embedding"]
+__all__ = ["Embedding", "embedding_of", "kernel_embedding", "spectral_embedding"]
 
 # The full kernel is m x m: for checking, not for large data.
 KERNEL_LIMIT = 20_000
@@ -44,11 +44,16 @@ def spectral_embedding(matrix: Matrix, n_components: int, rng: np.random.RandomS
     are the constant vector and the left singular vectors of the centred data, which a
     few passes over the data give. A single component is the first singular vector.
     """
-    m = matrix.shape[0]
-    n_vectors = max(n_components - 1, 1)
-    U, s, _ = leading_svd(matrix, n_vectors, rng)
+    U, s, _ = leading_svd(matrix, max(n_components - 1, 1), rng)
+    return embedding_of(U, s, n_components, matrix.total_weight)
+
+
+def embedding_of(U: Floats, s: Floats, n_components: int, total_weight: float) -> Embedding:
+    """Spectral embedding from the leading singular vectors and values (or more of them)."""
+    m, n_vectors = U.shape[0], max(n_components - 1, 1)
+    U, s = U[:, :n_vectors], s[:n_vectors]
     padding = np.zeros((m, n_vectors - U.shape[1]))
-    constant = np.full((m, 1), 1 / np.sqrt(matrix.total_weight))
+    constant = np.full((m, 1), 1 / np.sqrt(total_weight))
     rows = np.hstack([constant, U, padding])[:, -n_components:]
     return Embedding(_unit_rows(rows), np.hstack([U * s, padding]))
 

@@ -12,21 +12,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ksparse.alternation import Loop
 from ksparse.assignment import distances, fill_empty, order_by_size
-from ksparse.matrix import Matrix, as_matrix
-from ksparse.pipeline import PAPER, Settings, fit_matrix
+from ksparse.inputs import Inputs, read_inputs
+from ksparse.pipeline import PAPER, fit_matrix
 from ksparse.prediction import PredictionMixin
 from ksparse.progress import progress_bar
 from ksparse.search import SearchResult
-from ksparse.validation import (
-    check_costs,
-    check_distinct_rows,
-    check_init,
-    check_n_features,
-    check_sample_weight,
-    check_settings,
-)
 
 __all__ = ["KSparse"]
 
@@ -243,58 +234,20 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         -------
         self
         """
-        X = self._validate(X, reset=True)
-        check_settings(self, X.shape[0])
-        costs = check_costs(self.feature_weights, X.shape[1])
-        n_features = check_n_features(self.n_features, costs)
-        starts = check_init(self.init, X.shape[0], self.n_clusters)
-        weight, rows = check_sample_weight(X, sample_weight)
-        kept = X if rows is None else X[rows]
-        if rows is not None:
-            starts = [start if isinstance(start, str) else start[rows] for start in starts]
-            if kept.shape[0] < self.n_clusters:
-                raise ValueError(
-                    f"{kept.shape[0]} samples have a positive sample_weight, which should be >= "
-                    f"n_clusters={self.n_clusters}."
-                )
-        check_distinct_rows(kept, self.n_clusters)
-
-        options: dict[str, Any] = {"tol": self.solver_tol}
-        if self.solver_max_iter is not None:
-            options["max_iter"] = self.solver_max_iter
-        if self.solver == "fista":
-            options["threshold"] = self.threshold
-        settings = Settings(
-            self.n_clusters,
-            n_features,
-            self.eta,
-            costs,
-            starts,
-            self.n_components or self.n_clusters + 4,
-            self.solver,
-            options,
-            self.relax,
-            self.ridge,
-            Loop(self.n_init, self.max_loops, self.tol, self.targets),
-            self.sigma,
-        )
-        matrix = as_matrix(kept, sample_weight=weight, standardize=self.scale)
+        inputs = read_inputs(self, X, sample_weight)
         with progress_bar(None, "ksparse", self.verbose) as bar:
 
             def on_step(what: str) -> None:
                 bar.set_postfix_str(what, refresh=False)
                 bar.update()
 
-            result = fit_matrix(matrix, settings, check_random_state(self.random_state), on_step)
-        if rows is not None:
-            full = np.zeros(X.shape[0])
-            full[rows] = 1.0 if weight is None else weight
-            weight = full
-        self._store(X, weight, matrix, result)
+            rng = check_random_state(self.random_state)
+            result = fit_matrix(inputs.matrix, inputs.settings, rng, on_step)
+        self._store(inputs, result)
         return self
 
-    def _store(self, X: Any, weight: Any, matrix: Matrix, result: SearchResult) -> None:
-        fit = result.fit
+    def _store(self, inputs: Inputs, result: SearchResult) -> None:
+        X, matrix, fit = inputs.X, inputs.matrix, result.fit
         projection = fit.projection
         self.weights_ = projection.weights.astype(X.dtype)
         self.l1_weights_ = projection.l1_weights.astype(X.dtype)
@@ -303,7 +256,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self._spread = fit.inertia / (matrix.total_weight * max(1, self.weights_.shape[1]))
         P = self._project(X)
         labels = fill_empty(P, distances(P, self.centroids_).argmin(axis=1), self.n_clusters)
-        rank = order_by_size(labels, self.n_clusters, weight)
+        rank = order_by_size(labels, self.n_clusters, inputs.weight)
         self.labels_ = rank[labels].astype(np.int32)
         order = np.argsort(rank)
         axes = np.arange(self.weights_.shape[1])

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ksparse.alternation import Loop
-from ksparse.decomposition import spectral_norm
-from ksparse.embedding import spectral_embedding
+from ksparse.decomposition import leading_svd, spectral_norm
+from ksparse.embedding import Embedding, embedding_of
 from ksparse.feature_count import choose_n_features
-from ksparse.matrix import Floats, Ints, Matrix
+from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.projection import WStep
 from ksparse.search import AUTO_STARTS, SearchResult, search
 from ksparse.starts import start_labels
 
-__all__ = ["PAPER", "Settings", "fit_matrix"]
+__all__ = ["PAPER", "Prepared", "Settings", "fit_matrix", "fit_prepared"]
 
 # The settings of the paper and of its authors' programs, as parameters of KSparse.
 PAPER: dict[str, Any] = {
@@ -55,6 +55,43 @@ class Settings:
     loop: Loop
     sigma: float
 
+    def w_step(self, n_features: int | None) -> WStep:
+        """How the W-step is to be solved, for a number of features (None: for `eta`)."""
+        return WStep(
+            n_features,
+            self.eta if n_features is None else None,
+            self.costs,
+            self.solver,
+            self.solver_options,
+            self.relax,
+            self.ridge,
+        )
+
+
+class Prepared:
+    """Data scaled as in the paper and their singular vectors: what several fits share.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The data; they are rescaled in place.
+    n_components : int
+        The largest number of components that will be asked for.
+    rng : RandomState
+        Seeds the singular vectors.
+    """
+
+    def __init__(self, matrix: Matrix, n_components: int, rng: np.random.RandomState) -> None:
+        norm = spectral_norm(matrix)
+        matrix.rescale(norm if norm > 0 else 1.0)
+        self.matrix = matrix
+        self.gram = GramCache(matrix)
+        self._U, self._s, _ = leading_svd(matrix, max(n_components - 1, 1), rng)
+
+    def embedding(self, n_components: int) -> Embedding:
+        """Spectral embedding with that many components."""
+        return embedding_of(self._U, self._s, n_components, self.matrix.total_weight)
+
 
 def fit_matrix(
     matrix: Matrix,
@@ -63,9 +100,18 @@ def fit_matrix(
     on_step: Callable[[str], object] = lambda what: None,
 ) -> SearchResult:
     """Scale the data as in the paper, embed them, and search from all starts."""
-    k = settings.n_clusters
-    norm = spectral_norm(matrix)
-    matrix.rescale(norm if norm > 0 else 1.0)
+    on_step("embedding")
+    return fit_prepared(Prepared(matrix, settings.n_components, rng), settings, rng, on_step)
+
+
+def fit_prepared(
+    prepared: Prepared,
+    settings: Settings,
+    rng: np.random.RandomState,
+    on_step: Callable[[str], object] = lambda what: None,
+) -> SearchResult:
+    """Search from all starts."""
+    k, matrix = settings.n_clusters, prepared.matrix
     refine = any(isinstance(start, str) and start == "auto" for start in settings.starts)
     starts: list[str | Ints] = []
     for start in settings.starts:
@@ -73,8 +119,7 @@ def fit_matrix(
     if k == 1:
         starts, refine = [np.zeros(matrix.shape[0], dtype=np.intp)], False
 
-    on_step("embedding")
-    embedding = spectral_embedding(matrix, settings.n_components, rng)
+    embedding = prepared.embedding(settings.n_components)
     n_features = settings.n_features
     if n_features is None and settings.eta is None:
         on_step("number of features")
@@ -86,15 +131,6 @@ def fit_matrix(
         n_features = choose_n_features(
             matrix, embedding.rows, first, k, settings.costs, ridge=settings.ridge
         )
-    how = WStep(
-        n_features,
-        settings.eta,
-        settings.costs,
-        settings.solver,
-        settings.solver_options,
-        settings.relax,
-        settings.ridge,
-    )
     first_weights = None
     if settings.loop.targets == "projection":  # the paper's first point
         shape = (matrix.shape[1], settings.n_components)
@@ -104,10 +140,11 @@ def fit_matrix(
         embedding,
         starts,
         k,
-        how,
+        settings.w_step(n_features),
         settings.loop,
         rng,
         refine=refine,
+        gram=prepared.gram,
         sigma=settings.sigma,
         first_weights=first_weights,
         on_step=on_step,

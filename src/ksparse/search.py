@@ -46,6 +46,7 @@ def search(
     rng: np.random.RandomState,
     *,
     refine: bool,
+    gram: GramCache,
     sigma: float = 150.0,
     first_weights: Floats | None = None,
     on_step: Callable[[str], object] = lambda what: None,
@@ -56,7 +57,6 @@ def search(
     standard errors: among equals, the order of the starts decides and not chance. A single
     start that is not to be refined needs no judging, and gets none.
     """
-    gram = GramCache(matrix)
     table: dict[str, list[Any]] = {
         name: [] for name in ("start", "score", "score_se", "n_features", "n_loops", "chosen")
     }
@@ -72,7 +72,7 @@ def search(
     def record(name: str, fit: Fit) -> Floats:
         scores = np.array([np.nan])
         if judge is not None:
-            scores = judge(fit.labels, how, fit.projection.selected.size)
+            scores = judge(fit.labels, how, fit.projection.selected.size).margin
         table["start"].append(name)
         table["score"].append(float(scores.mean()))
         error = scores.std(ddof=1) / np.sqrt(scores.size) if scores.size > 1 else np.nan

@@ -1,0 +1,92 @@
+"""From what a user passes in to what the algorithm works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ksparse.alternation import Loop
+from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.pipeline import Settings
+from ksparse.validation import (
+    check_costs,
+    check_distinct_rows,
+    check_init,
+    check_n_features,
+    check_sample_weight,
+    check_settings,
+)
+
+__all__ = ["Inputs", "read_inputs"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked data and settings.
+
+    Attributes
+    ----------
+    X : array or sparse matrix
+        All samples.
+    matrix : Matrix
+        The samples that take part in the fit.
+    rows : ndarray of int or None
+        Which these are (None: all).
+    weight : ndarray or None
+        Weight of each of all samples (None: equal).
+    settings : Settings
+        What was asked for.
+    """
+
+    X: Any
+    matrix: Matrix
+    rows: Ints | None
+    weight: Floats | None
+    settings: Settings
+
+
+def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> Inputs:
+    """Check the data and the parameters of a `KSparse`."""
+    X = model._validate(X, reset=True)
+    check_settings(model, X.shape[0])
+    costs = check_costs(model.feature_weights, X.shape[1])
+    n_features = check_n_features(model.n_features, costs)
+    starts = check_init(model.init, X.shape[0], model.n_clusters)
+    weight, rows = check_sample_weight(X, sample_weight)
+    kept = X if rows is None else X[rows]
+    if rows is not None:
+        starts = [start if isinstance(start, str) else start[rows] for start in starts]
+        if kept.shape[0] < model.n_clusters:
+            raise ValueError(
+                f"{kept.shape[0]} samples have a positive sample_weight, which should be >= "
+                f"n_clusters={model.n_clusters}."
+            )
+    check_distinct_rows(kept, model.n_clusters)
+    options: dict[str, Any] = {"tol": model.solver_tol}
+    if model.solver_max_iter is not None:
+        options["max_iter"] = model.solver_max_iter
+    if model.solver == "fista":
+        options["threshold"] = model.threshold
+    settings = Settings(
+        n_clusters=model.n_clusters,
+        n_features=n_features,
+        eta=model.eta,
+        costs=costs,
+        starts=starts,
+        n_components=model.n_components or model.n_clusters + 4,
+        solver=model.solver,
+        solver_options=options,
+        relax=model.relax,
+        ridge=model.ridge,
+        loop=Loop(model.n_init, model.max_loops, model.tol, model.targets),
+        sigma=model.sigma,
+    )
+    matrix = as_matrix(kept, sample_weight=weight, standardize=model.scale)
+    if rows is not None:
+        full = np.zeros(X.shape[0])
+        full[rows] = 1.0 if weight is None else weight
+        weight = full
+    return Inputs(X, matrix, rows, weight, settings)
