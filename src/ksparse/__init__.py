@@ -2,7 +2,8 @@
 
 from ksparse import balls, metrics
 from ksparse.estimator import KSparse
+from ksparse.path import FeaturePath, feature_path
 
-__all__ = ["KSparse", "__version__", "balls", "metrics"]
+__all__ = ["FeaturePath", "KSparse", "__version__", "balls", "feature_path", "metrics"]
 
 __version__ = "0.1.0"

@@ -12,7 +12,7 @@ from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.projection import Projection, WStep, fit_projection
 from ksparse.targets import embedded_targets
 
-__all__ = ["Fit", "Loop", "alternate"]
+__all__ = ["Fit", "Loop", "alternate", "fit_labels"]
 
 # How many times the tolerance of the labels the selected features may change.
 FEATURE_TOL = 5
@@ -72,13 +72,15 @@ def alternate(
     *,
     gram: GramCache | None = None,
     start: Floats | None = None,
+    last: Projection | None = None,
     certify: bool = True,
 ) -> Fit:
-    """Alternate from given labels.
+    """Alternate from given labels, and from the projection of a similar fit (`last`).
 
-    With `certify`, the first W-step is solved exactly, which finds a good working set;
-    those after it use that set without proof, and once labels and features have settled
-    (or at the last loop) the W-step is solved exactly again: the result is certified.
+    With `certify`, the first W-step is solved exactly (unless there is a `last` one), which
+    finds a good working set; those after it use that set without proof, and once labels
+    and features have settled (or at the last loop) the W-step is solved exactly again: the
+    result is certified.
     """
     gram = gram if gram is not None else GramCache(matrix)
     as_in_paper = loop.targets == "projection"
@@ -89,7 +91,7 @@ def alternate(
         mu = centroids(embedding, labels, n_clusters, matrix.sample_weight)
     else:
         mu = embedded_targets(matrix, embedding, labels, n_clusters)
-    projection: Projection | None = None
+    projection = last
     settled = False
     for n_loops in range(1, loop.max_loops + 1):
         # In the paper's own scheme every W-step goes on from the last, so all are full.
@@ -139,3 +141,28 @@ def _exchanged(old: Ints, new: Ints) -> float:
     """Share of the selected features that are not selected in both."""
     common = np.intersect1d(old, new, assume_unique=True).size
     return 1.0 - common / max(old.size, new.size, 1)
+
+
+def fit_labels(
+    matrix: Matrix,
+    embedding: Floats,
+    labels: Ints,
+    n_clusters: int,
+    how: WStep,
+    *,
+    gram: GramCache | None = None,
+) -> Fit:
+    """One W-step for labels that stay as they are."""
+    mu = embedded_targets(matrix, embedding, labels, n_clusters)
+    projection = fit_projection(matrix, labels, mu, how, gram=gram)
+    P = matrix.project(projection.weights)
+    centres = centroids(P, labels, n_clusters, matrix.sample_weight)
+    inertia = _inertia(matrix, P, centres[labels])
+    history: dict[str, list[float]] = {
+        "cost": [inertia / 2],
+        "labels_changed": [0.0],
+        "n_features": [projection.selected.size],
+        "eta": [projection.eta],
+        "gap": [projection.gap],
+    }
+    return Fit(labels, centres, inertia, projection, P, history, True)

@@ -13,12 +13,10 @@ from sklearn.manifold import TSNE
 from ksparse.estimator import KSparse
 from ksparse.files import new_file, write_csv
 from ksparse.metrics import summary
+from ksparse.plotting import COLOURS
 from ksparse.simulate import SimulatedCounts, simulate_counts
 
 __all__ = ["run_demo"]
-
-# Okabe and Ito's palette, without black, which marks misplaced samples.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 
 
 def run_demo(folder: Path, seed: int = 0) -> str:

@@ -10,6 +10,7 @@ is easy to agree on does not hide small ones that are not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from ksparse.assignment import centroids, distances, margins_of
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
-from ksparse.projection import Projection, WStep, fit_projection
+from ksparse.projection import Projection, WStep, fit_projection, refit, w_step_problem
+from ksparse.solvers import LassoPaths
 from ksparse.targets import embedded_targets
 
 __all__ = ["Judge", "Scores"]
@@ -26,7 +28,7 @@ __all__ = ["Judge", "Scores"]
 # At most so many samples are judged. Features are selected among so many times their
 # number, but among no more than so many others.
 MAX_SAMPLES = 5_000
-POOL, MAX_POOL = 5, 1_000
+POOL, MAX_POOL = 5, 500
 
 
 class Scores(NamedTuple):
@@ -45,6 +47,15 @@ class Scores(NamedTuple):
     margin: Floats
     agreement: Floats
     explained: Floats
+
+
+class _Half(NamedTuple):
+    """The samples that are fitted: data, the clusters among them, labels and targets."""
+
+    matrix: Matrix
+    present: Ints
+    labels: Ints
+    targets: Floats
 
 
 class Judge:
@@ -88,21 +99,61 @@ class Judge:
 
     def __call__(self, labels: Ints, how: WStep, n_selected: int) -> Scores:
         """Scores of the labels."""
+        labels, how, data = self._data(
+            labels, how, min(n_selected, self.max_features or n_selected)
+        )
+        scores: list[tuple[float, float, float]] = []
+        last: Projection | None = None  # halves are alike: where to look first in the next
+        for train, test in self._halves():
+            half = self._half(data, labels, train)
+            fitted = last = fit_projection(
+                half.matrix, half.labels, half.targets, how, last=last, certify=False
+            )
+            scores.append(self._score(half, fitted.weights, data, labels, test))
+        return Scores(*np.array(scores).T)
+
+    def explained_along(self, labels: Ints, how: WStep, counts: Sequence[int]) -> Floats:
+        """Share of the targets explained, halves x numbers of features (increasing).
+
+        One lasso path for each half, with the labels fixed.
+        """
+        labels, how, data = self._data(labels, how, max(counts))
+        explained = []
+        for train, test in self._halves():
+            half = self._half(data, labels, train)
+            problem = w_step_problem(half.matrix, half.labels, half.targets, how)
+            every = np.arange(how.costs.size)
+            paths = LassoPaths(problem.gram(every), problem.correlation, how.costs)
+            row = []
+            for count in counts:
+                paths.go_to_count(count)
+                selected = np.flatnonzero(paths.weights.any(axis=1))
+                weights = refit(problem, selected, how.ridge)
+                row.append(self._score(half, weights, data, labels, test)[2])
+            explained.append(row)
+        return np.array(explained)
+
+    def _data(self, labels: Ints, how: WStep, n_features: int) -> tuple[Ints, WStep, Floats]:
+        """Labels, settings and dense data of the samples and features to judge with."""
+        n_features = max(1, n_features)
         if self.samples is not None:
             labels = labels[self.samples]
-        n_features = max(1, min(n_selected, self.max_features or n_selected))
         how = replace(how, n_features=n_features, eta=None, relax=True, solver="working_set")
         pool = self._pool(labels, how, min(POOL * n_features, n_features + MAX_POOL))
-        how = replace(how, costs=how.costs[pool])
-        part = self.matrix.columns(pool)
-        scores: list[tuple[float, float, float]] = []
-        last: Projection | None = None  # halves are alike: where to begin the next search
+        return labels, replace(how, costs=how.costs[pool]), self.matrix.columns(pool)
+
+    def _halves(self) -> Iterator[tuple[Ints, Ints]]:
         for order in self.halvings:
             middle = order.size // 2
-            for train, test in ((order[:middle], order[middle:]), (order[middle:], order[:middle])):
-                score, last = self._score(part, labels, train, test, how, last)
-                scores.append(score)
-        return Scores(*np.array(scores).T)
+            yield order[:middle], order[middle:]
+            yield order[middle:], order[:middle]
+
+    def _half(self, data: Floats, labels: Ints, train: Ints) -> _Half:
+        present, known = np.unique(labels[train], return_inverse=True)
+        weight = self.matrix.sample_weight
+        half = as_matrix(data[train], sample_weight=None if weight is None else weight[train])
+        targets = embedded_targets(half, self.embedding[train], known, present.size)
+        return _Half(half, present, known, targets)
 
     def _pool(self, labels: Ints, how: WStep, size: int) -> Ints:
         """The features most correlated with the labels: the others cannot be selected."""
@@ -114,34 +165,27 @@ class Judge:
         return np.sort(np.argsort(-ratio, kind="stable")[:size])
 
     def _score(
-        self,
-        data: Floats,
-        labels: Ints,
-        train: Ints,
-        test: Ints,
-        how: WStep,
-        last: Projection | None,
-    ) -> tuple[tuple[float, float, float], Projection]:
-        present, known = np.unique(labels[train], return_inverse=True)
-        weight = self.matrix.sample_weight
-        half = as_matrix(data[train], sample_weight=None if weight is None else weight[train])
-        targets = embedded_targets(half, self.embedding[train], known, present.size)
-        fitted = fit_projection(half, known, targets, how, last=last, certify=False)
-        V = fitted.weights * half.factor[:, None]
-        centres = centroids((data[train] - half.mean) @ V, known, present.size, half.sample_weight)
-        test = test[np.isin(labels[test], present)]
+        self, half: _Half, weights: Floats, data: Floats, labels: Ints, test: Ints
+    ) -> tuple[float, float, float]:
+        """Margin, agreement and explained share of the samples held out."""
+        test = test[np.isin(labels[test], half.present)]
         if test.size == 0:
-            return (0.0, 0.0, 0.0), fitted
-        truth = np.searchsorted(present, labels[test])
-        projected = (data[test] - half.mean) @ V
+            return 0.0, 0.0, 0.0
+        k = half.present.size
+        truth = np.searchsorted(half.present, labels[test])
+        used = np.flatnonzero(weights.any(axis=1))
+        V = weights[used] * half.matrix.factor[used, None]
+        known = half.matrix.project(weights)
+        centres = centroids(known, half.labels, k, half.matrix.sample_weight)
+        projected = (data[np.ix_(test, used)] - half.matrix.mean[used]) @ V
         square = distances(projected, centres)
+        weight = self.matrix.sample_weight
         mass = np.ones(test.size) if weight is None else weight[test]
-        sizes = np.bincount(truth, weights=mass, minlength=present.size)
-        margin = margins_of(square, truth)
-        sums = np.bincount(truth, weights=mass * margin, minlength=present.size)
+        sizes = np.bincount(truth, weights=mass, minlength=k)
+        sums = np.bincount(truth, weights=mass * margins_of(square, truth), minlength=k)
         by_cluster = sums[sizes > 0] / sizes[sizes > 0]
         agreement = adjusted_rand_score(truth, square.argmin(axis=1))
-        left = float(mass @ ((targets[truth] - projected) ** 2).sum(axis=1))
-        total = float(mass @ (targets[truth] ** 2).sum(axis=1))
+        left = float(mass @ ((half.targets[truth] - projected) ** 2).sum(axis=1))
+        total = float(mass @ (half.targets[truth] ** 2).sum(axis=1))
         explained = 1 - left / total if total > 0 else 0.0
-        return (float(by_cluster.mean()), float(agreement), explained), fitted
+        return float(by_cluster.mean()), float(agreement), explained

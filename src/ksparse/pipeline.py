@@ -13,6 +13,7 @@ from ksparse.decomposition import leading_svd, spectral_norm
 from ksparse.embedding import Embedding, embedding_of
 from ksparse.feature_count import choose_n_features
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
+from ksparse.matrix.gram import MAX_COLUMNS
 from ksparse.projection import WStep
 from ksparse.search import AUTO_STARTS, SearchResult, search
 from ksparse.starts import start_labels
@@ -79,13 +80,22 @@ class Prepared:
         The largest number of components that will be asked for.
     rng : RandomState
         Seeds the singular vectors.
+    gram_columns : int, optional
+        Columns of the Gram matrix that are kept.
     """
 
-    def __init__(self, matrix: Matrix, n_components: int, rng: np.random.RandomState) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        n_components: int,
+        rng: np.random.RandomState,
+        *,
+        gram_columns: int = MAX_COLUMNS,
+    ) -> None:
         norm = spectral_norm(matrix)
         matrix.rescale(norm if norm > 0 else 1.0)
         self.matrix = matrix
-        self.gram = GramCache(matrix)
+        self.gram = GramCache(matrix, gram_columns)
         self._U, self._s, _ = leading_svd(matrix, max(n_components - 1, 1), rng)
 
     def embedding(self, n_components: int) -> Embedding:
@@ -128,9 +138,7 @@ def fit_prepared(
             first = start_labels(first, matrix, embedding, k, rng, sigma=settings.sigma)
             if len(starts) == 1:
                 starts = [first]
-        n_features = choose_n_features(
-            matrix, embedding.rows, first, k, settings.costs, ridge=settings.ridge
-        )
+        n_features = choose_n_features(matrix, embedding.rows, first, k, settings.w_step(1))
     first_weights = None
     if settings.loop.targets == "projection":  # the paper's first point
         shape = (matrix.shape[1], settings.n_components)

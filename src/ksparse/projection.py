@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.solvers import SOLVERS, Problem, select_features
 
-__all__ = ["Projection", "WStep", "fit_projection", "project_samples"]
+__all__ = ["Projection", "WStep", "fit_projection", "project_samples", "refit", "w_step_problem"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,25 @@ class Projection:
         return np.flatnonzero(self.weights.any(axis=1))
 
 
+def w_step_problem(
+    matrix: Matrix, labels: Ints, targets: Floats, how: WStep, gram: GramCache | None = None
+) -> Problem:
+    """The least-squares problem for T = Y targets.
+
+    X'T is had from the sums of the data by cluster: one pass, whatever the width of T.
+    """
+    sums = matrix.cluster_sums(labels, targets.shape[0])
+    sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=targets.shape[0])
+    return Problem(
+        matrix,
+        sums.T @ targets,
+        float(sizes @ (targets**2).sum(axis=1)),
+        np.inf if how.eta is None else how.eta,
+        how.costs,
+        gram if gram is not None else GramCache(matrix),
+    )
+
+
 def fit_projection(
     matrix: Matrix,
     labels: Ints,
@@ -96,20 +115,10 @@ def fit_projection(
 ) -> Projection:
     """Solve the W-step for T = Y targets, where targets are one row per cluster.
 
-    X'T is had from the sums of the data by cluster: one pass, whatever the width of T.
     It starts from `start`, or from the `last` projection, if given. With `certify=False`
     a selection of features is solved approximately.
     """
-    sums = matrix.cluster_sums(labels, targets.shape[0])
-    sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=targets.shape[0])
-    problem = Problem(
-        matrix,
-        sums.T @ targets,
-        float(sizes @ (targets**2).sum(axis=1)),
-        np.inf if how.eta is None else how.eta,
-        how.costs,
-        gram if gram is not None else GramCache(matrix),
-    )
+    problem = w_step_problem(matrix, labels, targets, how, gram)
     if last is not None:
         start = last.l1_weights
     tied, working = False, None
@@ -134,7 +143,7 @@ def fit_projection(
             solution = solve(replace(problem, radius=eta), solution.weights, **how.options)
     weights = solution.weights
     if how.relax:
-        weights = _refit(problem, np.flatnonzero(weights.any(axis=1)), how.ridge)
+        weights = refit(problem, np.flatnonzero(weights.any(axis=1)), how.ridge)
     return Projection(
         weights,
         solution.weights,
@@ -157,7 +166,7 @@ def project_samples(X: Any, mean: Floats, factor: Floats, weights: NDArray[Any])
     return (X[:, used] - mean[used]) @ V
 
 
-def _refit(problem: Problem, selected: Ints, ridge: float) -> Floats:
+def refit(problem: Problem, selected: Ints, ridge: float) -> Floats:
     """Ridge regression of the targets on the selected features: no shrinkage by the ball."""
     out = np.zeros_like(problem.correlation)
     if selected.size:

@@ -16,6 +16,7 @@ from ksparse.starts import START_NAMES
 
 __all__ = [
     "check_costs",
+    "check_count",
     "check_distinct_rows",
     "check_finite",
     "check_init",
@@ -23,6 +24,7 @@ __all__ = [
     "check_sample_weight",
     "check_scale",
     "check_settings",
+    "check_true_labels",
 ]
 
 
@@ -188,6 +190,14 @@ def check_n_features(n_features: Any, costs: Floats) -> int | None:
         count = max(1, round(float(n_features) * d))
     else:
         raise ValueError(f"n_features={n_features} as a fraction must be between 0 and 1.")
+    return check_count(count, costs)
+
+
+def check_count(count: Any, costs: Floats) -> int:
+    """Return a number of features that can be selected."""
+    if not _is_integer(count):
+        raise TypeError(f"n_features={count!r} must be an integer.")
+    count, d = int(count), costs.size
     if count < 1:
         raise ValueError(f"n_features={count} must be at least 1.")
     if count > d:
@@ -243,6 +253,19 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
             "give labels of exactly that many clusters."
         )
     return [codes.astype(np.intp)]
+
+
+def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:
+    """Return true labels, one per sample, or None."""
+    if labels is None:
+        return None
+    truth = np.asarray(labels)
+    if truth.shape != (n_samples,):
+        raise ValueError(
+            f"labels has shape {truth.shape}, but X has {n_samples} samples: "
+            "give one true label per sample."
+        )
+    return truth
 
 
 def check_distinct_rows(X: Any, n_clusters: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ksparse.solvers.fista import solve_fista
+from ksparse.solvers.homotopy import LassoPaths
 from ksparse.solvers.problem import Problem, Solution
 from ksparse.solvers.projected_gradient import solve_projected_gradient
 from ksparse.solvers.working_set import Selection, select_features, solve_working_set
 
-__all__ = ["SOLVERS", "Problem", "Selection", "Solution", "select_features"]
+__all__ = ["SOLVERS", "LassoPaths", "Problem", "Selection", "Solution", "select_features"]
 
 SOLVERS: dict[str, Callable[..., Solution]] = {
     "working_set": solve_working_set,

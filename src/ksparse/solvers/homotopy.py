@@ -295,7 +295,7 @@ class LassoPaths:
         G = np.ascontiguousarray(G)
         self.parts = [_Component(G, column, costs) for column in C.T]
         self.top = max((part.top for part in self.parts), default=0.0)
-        self.n_free = int(np.count_nonzero((costs == 0) & (np.diag(G) > 0)))
+        self.penalty = np.inf
 
     @property
     def weights(self) -> Floats:
@@ -303,6 +303,7 @@ class LassoPaths:
         return np.column_stack([part.w for part in self.parts])
 
     def _follow(self, stop: float) -> list[Events]:
+        self.penalty = stop
         return map_parts(lambda part: part.follow(stop), self.parts)
 
     def _return_to(self, states: list[tuple[Array, ...]], penalty: float) -> None:
@@ -316,19 +317,17 @@ class LassoPaths:
         self._follow(penalty)
 
     def go_to_count(self, n: int) -> Found:
-        """Go to the first penalty at which exactly `n` features are in use.
+        """Go on to the next penalty at which exactly `n` features are in use.
 
         Where more than one enters at the same penalty and the number is passed over, go
         to where there are more; if so many never enter, to the end of the path.
         """
-        if n <= self.n_free:
-            self._follow(1.001 * self.top)
-            return Found(1.001 * self.top, n == self.n_free)
-        uses = np.zeros(self.parts[0].w.size, dtype=np.intp)
-        for part in self.parts:
-            uses[part.free] += 1
-        count = self.n_free
-        stop = self.top
+        uses = np.sum([part.sign != 0 for part in self.parts], axis=0)
+        count = int(np.count_nonzero(uses))
+        if count >= n:
+            self._follow(min(self.penalty, 1.001 * self.top))
+            return Found(self.penalty, count == n)
+        stop = min(self.penalty, self.top)
         while stop > SMALLEST_PENALTY * self.top:
             stop *= STAGE
             states = [part.state() for part in self.parts]
@@ -353,11 +352,11 @@ class LassoPaths:
         return Found(0.0, False)
 
     def go_to_norm(self, radius: float) -> Found:
-        """Go to the penalty at which the weighted l1 norm is `radius`.
+        """Go on to the penalty at which the weighted l1 norm is `radius`.
 
         If even the end of the path has a smaller norm, go there: the ball does not bind.
         """
-        stop = self.top
+        stop = min(self.penalty, self.top)
         while stop > SMALLEST_PENALTY * self.top:
             start, stop = stop, stop * STAGE
             states = [part.state() for part in self.parts]

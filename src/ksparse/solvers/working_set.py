@@ -19,6 +19,8 @@ from ksparse.solvers.problem import Problem, Solution
 __all__ = ["Selection", "select_features", "solve_working_set"]
 
 MAX_ROUNDS = 20
+# How many features beside those to be selected the first working set has.
+MIN_OTHERS, MAX_OTHERS = 100, 500
 
 
 class _WorkingSet:
@@ -149,7 +151,7 @@ def select_features(
         False solves on the first working set only, without certificate: good enough for a
         search that will solve exactly in the end.
     """
-    size = max(4 * n_features, n_features + 100)
+    size = n_features + max(MIN_OTHERS, min(3 * n_features, MAX_OTHERS))
     work = _WorkingSet(problem, size, start, columns)
     history: list[float] = []
     for n_rounds in range(1, max_iter + 1):
