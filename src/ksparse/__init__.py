@@ -1,9 +1,19 @@
 """Clusters and the few features that define them, found together."""
 
 from ksparse import balls, metrics
+from ksparse.cluster_number import ClusterNumber, choose_k
 from ksparse.estimator import KSparse
 from ksparse.path import FeaturePath, feature_path
 
-__all__ = ["FeaturePath", "KSparse", "__version__", "balls", "feature_path", "metrics"]
+__all__ = [
+    "ClusterNumber",
+    "FeaturePath",
+    "KSparse",
+    "__version__",
+    "balls",
+    "choose_k",
+    "feature_path",
+    "metrics",
+]
 
 __version__ = "0.1.0"

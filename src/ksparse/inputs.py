@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ksparse.alternation import Loop
+from ksparse.alternation import Fit, Loop
+from ksparse.assignment import distances, order_by_size
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.pipeline import Settings
+from ksparse.projection import project_samples
 from ksparse.validation import (
     check_costs,
     check_distinct_rows,
@@ -20,7 +22,7 @@ from ksparse.validation import (
     check_settings,
 )
 
-__all__ = ["Inputs", "read_inputs"]
+__all__ = ["Inputs", "label_all", "read_inputs"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +92,15 @@ def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> I
         full[rows] = 1.0 if weight is None else weight
         weight = full
     return Inputs(X, matrix, rows, weight, settings)
+
+
+def label_all(inputs: Inputs, fit: Fit) -> Ints:
+    """Labels of all samples, those without weight included, numbered by size."""
+    k = fit.centroids.shape[0]
+    labels = fit.labels
+    if inputs.rows is not None:
+        factor, mean = inputs.matrix.factor, inputs.matrix.mean
+        P = project_samples(inputs.X, mean, factor, fit.projection.weights)
+        labels = distances(P, fit.centroids).argmin(axis=1)
+        labels[inputs.rows] = fit.labels
+    return order_by_size(labels, k, inputs.weight)[labels]

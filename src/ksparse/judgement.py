@@ -104,13 +104,23 @@ class Judge:
         )
         scores: list[tuple[float, float, float]] = []
         last: Projection | None = None  # halves are alike: where to look first in the next
-        for train, test in self._halves():
+        for train, test in self.halves():
             half = self._half(data, labels, train)
             fitted = last = fit_projection(
                 half.matrix, half.labels, half.targets, how, last=last, certify=False
             )
             scores.append(self._score(half, fitted.weights, data, labels, test))
         return Scores(*np.array(scores).T)
+
+    def held_out(self, labels: Ints, how: WStep, n_selected: int) -> list[Floats]:
+        """Every half, as the projection fitted on the other half shows it."""
+        labels, how, data = self._data(labels, how, n_selected)
+        shown = []
+        for train, test in self.halves():
+            half = self._half(data, labels, train)
+            fitted = fit_projection(half.matrix, half.labels, half.targets, how, certify=False)
+            shown.append(_project(half, fitted.weights, data, test))
+        return shown
 
     def explained_along(self, labels: Ints, how: WStep, counts: Sequence[int]) -> Floats:
         """Share of the targets explained, halves x numbers of features (increasing).
@@ -119,7 +129,7 @@ class Judge:
         """
         labels, how, data = self._data(labels, how, max(counts))
         explained = []
-        for train, test in self._halves():
+        for train, test in self.halves():
             half = self._half(data, labels, train)
             problem = w_step_problem(half.matrix, half.labels, half.targets, how)
             every = np.arange(how.costs.size)
@@ -142,7 +152,8 @@ class Judge:
         pool = self._pool(labels, how, min(POOL * n_features, n_features + MAX_POOL))
         return labels, replace(how, costs=how.costs[pool]), self.matrix.columns(pool)
 
-    def _halves(self) -> Iterator[tuple[Ints, Ints]]:
+    def halves(self) -> Iterator[tuple[Ints, Ints]]:
+        """Samples to fit and samples held out, for every half of every halving."""
         for order in self.halvings:
             middle = order.size // 2
             yield order[:middle], order[middle:]
@@ -173,11 +184,9 @@ class Judge:
             return 0.0, 0.0, 0.0
         k = half.present.size
         truth = np.searchsorted(half.present, labels[test])
-        used = np.flatnonzero(weights.any(axis=1))
-        V = weights[used] * half.matrix.factor[used, None]
         known = half.matrix.project(weights)
         centres = centroids(known, half.labels, k, half.matrix.sample_weight)
-        projected = (data[np.ix_(test, used)] - half.matrix.mean[used]) @ V
+        projected = _project(half, weights, data, test)
         square = distances(projected, centres)
         weight = self.matrix.sample_weight
         mass = np.ones(test.size) if weight is None else weight[test]
@@ -189,3 +198,9 @@ class Judge:
         total = float(mass @ (half.targets[truth] ** 2).sum(axis=1))
         explained = 1 - left / total if total > 0 else 0.0
         return float(by_cluster.mean()), float(agreement), explained
+
+
+def _project(half: _Half, weights: Floats, data: Floats, samples: Ints) -> Floats:
+    used = np.flatnonzero(weights.any(axis=1))
+    V = weights[used] * half.matrix.factor[used, None]
+    return (data[np.ix_(samples, used)] - half.matrix.mean[used]) @ V

@@ -11,20 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from ksparse.alternation import Fit, alternate, fit_labels
-from ksparse.assignment import distances, order_by_size
 from ksparse.estimator import KSparse
 from ksparse.feature_count import smallest_on_plateau
-from ksparse.inputs import Inputs, read_inputs
+from ksparse.inputs import label_all, read_inputs
 from ksparse.jobs import collect
 from ksparse.judgement import Judge, Scores
-from ksparse.matrix import Floats, Ints
+from ksparse.matrix import Floats
 from ksparse.metrics import summary
 from ksparse.pipeline import Prepared, fit_prepared
 from ksparse.plotting import COLOURS, given_axes
-from ksparse.projection import WStep, project_samples
+from ksparse.projection import WStep
 from ksparse.scores import mean_and_error, silhouette
 from ksparse.tables import as_table, render
-from ksparse.validation import check_count, check_true_labels
+from ksparse.validation import check_count, check_listed, check_true_labels
 
 __all__ = ["FeaturePath", "feature_path"]
 
@@ -215,7 +214,7 @@ def feature_path(
             yield index, fit, judge(fit.labels, how, fit.projection.selected.size)
 
     done = sorted(collect(points(), len(grid), "path", verbose), key=lambda point: point[0])
-    all_labels = np.array([_label_all(inputs, fit) for _, fit, _ in done], dtype=np.int32)
+    all_labels = np.array([label_all(inputs, fit) for _, fit, _ in done], dtype=np.int32)
     columns = _columns(done, rng)
     if truth is not None:
         scores = [summary(truth, found) for found in all_labels]
@@ -228,12 +227,12 @@ def _counts(n_features: Iterable[int] | None, costs: Floats) -> Sequence[int]:
     if n_features is None:
         low, high = min(max(SMALLEST, free), allowed), min(LARGEST, allowed)
         return [int(n) for n in np.unique(np.geomspace(low, high, N_POINTS).round())]
-    values = [check_count(n, costs) for n in _listed("n_features", n_features)]
+    values = [check_count(n, costs) for n in check_listed("n_features", n_features)]
     return sorted(set(values))
 
 
 def _radii(etas: Iterable[float] | None) -> Sequence[float]:
-    values = _listed("etas", etas)
+    values = check_listed("etas", etas)
     try:
         numbers = [float(eta) for eta in values]
     except (TypeError, ValueError):
@@ -242,30 +241,6 @@ def _radii(etas: Iterable[float] | None) -> Sequence[float]:
     if wrong:
         raise ValueError(f"etas contains {wrong[0]}: radii must be finite numbers > 0.")
     return sorted(set(numbers))
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    try:
-        out = list(values)
-    except TypeError:
-        raise TypeError(
-            f"{name}={values!r} must be a sequence of numbers, such as [10, 20, 50]."
-        ) from None
-    if not out:
-        raise ValueError(f"{name} is empty: give at least one number.")
-    return out
-
-
-def _label_all(inputs: Inputs, fit: Fit) -> Ints:
-    """Labels of all samples, those without weight included, numbered by size."""
-    k = fit.centroids.shape[0]
-    labels = fit.labels
-    if inputs.rows is not None:
-        factor, mean = inputs.matrix.factor, inputs.matrix.mean
-        P = project_samples(inputs.X, mean, factor, fit.projection.weights)
-        labels = distances(P, fit.centroids).argmin(axis=1)
-        labels[inputs.rows] = fit.labels
-    return order_by_size(labels, k, inputs.weight)[labels]
 
 
 def _columns(

@@ -15,11 +15,13 @@ from ksparse.solvers import SOLVERS
 from ksparse.starts import START_NAMES
 
 __all__ = [
+    "check_at_least",
     "check_costs",
     "check_count",
     "check_distinct_rows",
     "check_finite",
     "check_init",
+    "check_listed",
     "check_n_features",
     "check_sample_weight",
     "check_scale",
@@ -43,11 +45,7 @@ def _is_number(value: Any) -> bool:
 def check_settings(model: Any, n_samples: int) -> None:
     """Check the settings that do not depend on the features."""
     for name, least in (("n_clusters", 1), ("n_init", 1), ("max_loops", 1)):
-        value = getattr(model, name)
-        if not _is_integer(value):
-            raise TypeError(f"{name}={value!r} must be an integer.")
-        if value < least:
-            raise ValueError(f"{name}={value} must be at least {least}.")
+        check_at_least(name, getattr(model, name), least)
     if n_samples < model.n_clusters:
         raise ValueError(
             f"n_samples={n_samples} should be >= n_clusters={model.n_clusters}: "
@@ -253,6 +251,27 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
             "give labels of exactly that many clusters."
         )
     return [codes.astype(np.intp)]
+
+
+def check_listed(name: str, values: Any) -> list[Any]:
+    """Return values as a list that is not empty."""
+    try:
+        out = list(values)
+    except TypeError:
+        raise TypeError(
+            f"{name}={values!r} must be a sequence of numbers, such as [10, 20, 50]."
+        ) from None
+    if not out:
+        raise ValueError(f"{name} is empty: give at least one number.")
+    return out
+
+
+def check_at_least(name: str, value: Any, least: int) -> None:
+    """Refuse what is not an integer, or too small."""
+    if not _is_integer(value):
+        raise TypeError(f"{name}={value!r} must be an integer.")
+    if value < least:
+        raise ValueError(f"{name}={value} must be at least {least}.")
 
 
 def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:

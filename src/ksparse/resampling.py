@@ -1,0 +1,57 @@
+"""Fits of parts of the data, for several numbers of clusters at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from ksparse.alternation import Fit
+from ksparse.assignment import distances
+from ksparse.matrix import Floats, Ints, Matrix
+from ksparse.pipeline import Prepared, Settings, fit_prepared
+
+__all__ = ["fit_halves", "fit_part"]
+
+
+def fit_part(
+    matrix: Matrix, rows: Ints, settings: Sequence[Settings], seed: int
+) -> tuple[Matrix, list[Fit]]:
+    """Fit some of the samples by themselves; the singular vectors serve all settings."""
+    rng = np.random.RandomState(seed)
+    part = matrix.rows(rows)
+    prepared = Prepared(part, max(s.n_components for s in settings), rng)
+    return part, [fit_prepared(prepared, s, rng).fit for s in settings]
+
+
+def fit_halves(
+    matrix: Matrix, order: Ints, settings: Sequence[Settings], seed: int
+) -> list[tuple[float, float]]:
+    """Agreement of two halves, for each of the settings.
+
+    Both halves are clustered independently. Each then places the samples of the other:
+    the adjusted Rand index says how well that agrees with the other's own clusters.
+    """
+    middle = order.size // 2
+    rows = np.sort(order[:middle]), np.sort(order[middle:])
+    parts = [fit_part(matrix, half, settings, seed + i) for i, half in enumerate(rows)]
+    out = []
+    for i in range(len(settings)):
+        pair = []
+        for one, other in ((0, 1), (1, 0)):
+            placed = _place(parts[one][0], parts[one][1][i], parts[other][0])
+            pair.append(float(adjusted_rand_score(parts[other][1][i].labels, placed)))
+        out.append((pair[0], pair[1]))
+    return out
+
+
+def _place(home: Matrix, fit: Fit, others: Matrix) -> Ints:
+    """Clusters of other samples by a fit: nearest centroids in its projection."""
+    used = fit.projection.selected
+    # Undo the centring and scaling of the others, and apply that of the fit.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = others.columns(used) / others.factor[used] + others.mean[used]
+    raw = np.where(others.factor[used] > 0, raw, others.mean[used])
+    P: Floats = (raw - home.mean[used]) * home.factor[used] @ fit.projection.weights[used]
+    return distances(P, fit.centroids).argmin(axis=1)
