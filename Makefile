@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test venv lint bench bench-accuracy bench-speed bench-memory clean
+.PHONY: demo test venv lint bench bench-accuracy bench-speed bench-memory bench-selection pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -32,7 +32,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-accuracy bench-speed bench-memory
+bench: bench-accuracy bench-speed bench-memory bench-selection
 
 bench-accuracy: .venv/dev
 	$(BIN)/python benchmarks/accuracy.py
@@ -42,6 +42,13 @@ bench-speed: .venv/dev
 
 bench-memory: .venv/dev
 	$(BIN)/python benchmarks/memory.py
+
+bench-selection: .venv/dev
+	$(BIN)/python benchmarks/selection.py
+
+# The pictures of the README.
+pictures: .venv/dev
+	$(BIN)/python docs/pictures.py
 
 clean:
 	rm -rf .venv ksparse-demo

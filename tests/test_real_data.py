@@ -6,8 +6,9 @@ import anndata
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
 
-from ksparse import KSparse
+from ksparse import KSparse, stability_selection
 from ksparse.metrics import summary
 
 
@@ -58,3 +59,21 @@ def test_zeisel_with_100_genes(data_folder):
     model = KSparse(9, n_features=100, random_state=0).fit(X)
     assert model.n_features_selected_ == 100
     assert summary(classes, model.labels_)["ari"] >= 0.77
+
+
+def test_doublets_get_two_labels_far_more_often_than_singlets(data_folder):
+    X, _, _ = load(data_folder, "scsim1_seed1", total=1e6, log=False)
+    doublet = anndata.read_h5ad(data_folder / "scsim1_seed1.h5ad").obs["doublet"].to_numpy()
+    doublet = doublet.astype(bool)
+    model = KSparse(4, n_features=100, max_labels=2, random_state=0).fit(X)
+    assert roc_auc_score(doublet, model.membership_log_odds_) >= 0.9
+    several = model.memberships_.sum(axis=1) > 1
+    assert several[doublet].mean() >= 0.5
+    assert several[~doublet].mean() <= 0.02
+
+
+def test_stable_features_of_simulated_cells_are_markers(data_folder):
+    X, _, markers = load(data_folder, "scsim1_seed1", total=1e6, log=False)
+    found = stability_selection(X, 4, 40, random_state=0)
+    assert found.selected.sum() >= 20
+    assert markers[found.selected].mean() >= 0.98

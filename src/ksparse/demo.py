@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
@@ -14,7 +13,7 @@ from ksparse.estimator import KSparse
 from ksparse.files import new_file, write_csv
 from ksparse.metrics import summary
 from ksparse.plotting import COLOURS
-from ksparse.simulate import SimulatedCounts, simulate_counts
+from ksparse.simulate import SimulatedCounts, log_normalise, simulate_counts
 
 __all__ = ["run_demo"]
 
@@ -22,7 +21,7 @@ __all__ = ["run_demo"]
 def run_demo(folder: Path, seed: int = 0) -> str:
     """Run the demo, write its files into `folder`, and return a summary as text."""
     data = simulate_counts(random_state=seed)
-    X = _log_normalise(data.counts)
+    X = log_normalise(data.counts)
     model = KSparse(n_clusters=4, n_features=40, random_state=seed).fit(X)
     scores = summary(
         data.labels, model.labels_, selected=model.get_support(), relevant=data.markers
@@ -56,14 +55,6 @@ def run_demo(folder: Path, seed: int = 0) -> str:
             f"Wrote clusters.csv, features.csv and demo.png to {folder}/",
         ]
     )
-
-
-def _log_normalise(counts: Any) -> Any:
-    """log(1 + counts per 10,000), sparse."""
-    total = np.asarray(counts.sum(axis=1)).ravel()
-    scaled = sp.csr_array(sp.diags_array(1e4 / np.maximum(total, 1.0)) @ counts)
-    scaled.data = np.log1p(scaled.data).astype(np.float32)
-    return scaled.astype(np.float32)
 
 
 def _matched(truth: NDArray[Any], found: NDArray[Any]) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ksparse.assignment import distances, fill_empty, order_by_size
 from ksparse.inputs import Inputs, read_inputs
+from ksparse.memberships import assign_several
 from ksparse.pipeline import PAPER, fit_matrix
 from ksparse.prediction import PredictionMixin
 from ksparse.progress import progress_bar
@@ -80,6 +81,10 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         Largest number of iterations of the W-step.
     threshold : float, default=0.0
         Weights below this are set to zero in every iteration of "fista".
+    max_labels : int, default=1
+        Largest number of labels of a sample. With 2 or more, samples between clusters (such
+        as doublets of cells) get several labels where the evidence is enough: such a sample
+        is modelled as the mean of the centroids of its labels.
     sigma : float, default=150.0
         Width of the kernel of "spectral_kernel".
     random_state : int, RandomState or None, default=None
@@ -99,6 +104,13 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         The solution on the l1 ball.
     centroids_ : ndarray, clusters x components
         Cluster centres in the projection.
+    memberships_ : ndarray of 0 and 1, samples x clusters
+        All labels of each sample; the primary one, `labels_`, is always among them. Only
+        with ``max_labels > 1``, as are the next two.
+    membership_log_odds_ : ndarray, one per sample
+        Log odds of the best set of several labels against the primary label alone.
+    membership_centroids_ : ndarray, clusters x components
+        Centroids fitted to the memberships by least squares.
     n_features_selected_ : int
         Number of features with nonzero weights.
     feature_importances_ : ndarray, one per feature
@@ -167,6 +179,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         solver_tol: float = 1e-4,
         solver_max_iter: int | None = None,
         threshold: float = 0.0,
+        max_labels: int = 1,
         sigma: float = 150.0,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -188,6 +201,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.solver_tol = solver_tol
         self.solver_max_iter = solver_max_iter
         self.threshold = threshold
+        self.max_labels = max_labels
         self.sigma = sigma
         self.random_state = random_state
         self.verbose = verbose
@@ -265,6 +279,13 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
             axes[: self.n_clusters] = order  # every cluster has an axis of its own
         self.centroids_ = self.centroids_[order][:, axes]
         self.weights_, self.l1_weights_ = self.weights_[:, axes], self.l1_weights_[:, axes]
+        if self.max_labels > 1:
+            found = assign_several(
+                P[:, axes], rank[labels], self.centroids_.astype(np.float64), self.max_labels,
+                inputs.weight,
+            )  # fmt: skip
+            self.memberships_, self.membership_log_odds_ = found.sets, found.log_odds
+            self.membership_centroids_ = found.centroids.astype(X.dtype)
         self.eta_ = projection.eta
         self.gap_ = projection.gap
         self.converged_ = fit.settled

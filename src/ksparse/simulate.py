@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-__all__ = ["SimulatedCounts", "simulate_counts"]
+__all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
 
 @dataclass(frozen=True)
@@ -106,3 +106,32 @@ def simulate_counts(
         rows.append(sp.csr_array(np.where(lost, 0, counts).astype(np.float32)))
     markers = np.arange(n_features) < n_clusters * n_markers
     return SimulatedCounts(sp.csr_array(sp.vstack(rows)), labels, markers)
+
+
+def log_normalise(counts: Any, total: float = 1e4) -> Any:
+    """log(1 + counts per `total`) of each sample, sparse; samples without counts stay zero.
+
+    Parameters
+    ----------
+    counts : sparse matrix, samples x features
+        Counts.
+    total : float
+        What every sample is scaled to.
+
+    Returns
+    -------
+    csr_array of float32
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from ksparse.simulate import log_normalise
+    >>> log_normalise(sp.csr_array([[1, 3], [0, 0]]), total=4).toarray().round(2)
+    array([[0.69, 1.39],
+           [0.  , 0.  ]], dtype=float32)
+    """
+    counts = sp.csr_array(counts)
+    depth = np.asarray(counts.sum(axis=1)).ravel()
+    scaled = sp.csr_array(sp.diags_array(total / np.where(depth > 0, depth, 1.0)) @ counts)
+    scaled.data = np.log1p(scaled.data)
+    return scaled.astype(np.float32)

@@ -44,7 +44,7 @@ def _is_number(value: Any) -> bool:
 
 def check_settings(model: Any, n_samples: int) -> None:
     """Check the settings that do not depend on the features."""
-    for name, least in (("n_clusters", 1), ("n_init", 1), ("max_loops", 1)):
+    for name, least in (("n_clusters", 1), ("n_init", 1), ("max_loops", 1), ("max_labels", 1)):
         check_at_least(name, getattr(model, name), least)
     if n_samples < model.n_clusters:
         raise ValueError(
