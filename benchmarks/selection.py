@@ -16,7 +16,7 @@ from ksparse.metrics import adjusted_rand_score
 
 def cost_of_the_path():
     print(
-        "| data | time of a path of 20 points / one fit (100 features) | best | auto | ARI at best |"
+        "| data | time of a path of 20 points / one fit (100 genes) | best | auto | ARI at best |"
     )
     print("|---|---|---|---|---|")
     for name in ("zeisel", "usoskin", "klein", "pollen", "baron mouse"):

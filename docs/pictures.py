@@ -16,6 +16,7 @@ IMAGES = Path(__file__).parent / "images"
 
 
 def main() -> None:
+    """Draw them all."""
     matplotlib.use("Agg")
     with TemporaryDirectory() as folder:
         run_demo(Path(folder))

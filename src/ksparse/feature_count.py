@@ -19,9 +19,10 @@ SEED = 0
 
 def smallest_on_plateau(counts: Ints, explained: Floats) -> int:
     """Return the first number of features that reaches 95 % of the largest explained share."""
-    if explained.max() <= 0:  # nothing to explain
-        return int(counts[int(explained.argmax())])
-    return int(counts[explained >= PLATEAU * explained.max()].min())
+    best = float(np.nanmax(explained))
+    if best <= 0:  # nothing to explain
+        return int(counts[int(np.nanargmax(explained))])
+    return int(counts[explained >= PLATEAU * best].min())
 
 
 def choose_n_features(
@@ -45,5 +46,5 @@ def choose_n_features(
     grid = {max(round(SMALLEST * GROWTH**i), n_free, 1) for i in range(n_steps)} | {top}
     counts = np.array(sorted(grid))
     judge = Judge(matrix, embedding, n_clusters, np.random.RandomState(SEED), n_halvings=2)
-    explained = judge.explained_along(labels, how, counts.tolist()).mean(axis=0)
-    return smallest_on_plateau(counts, explained)
+    scores = judge.along(labels, how, counts.tolist())
+    return smallest_on_plateau(counts, np.array([score.explained.mean() for score in scores]))

@@ -122,26 +122,25 @@ class Judge:
             shown.append(_project(half, fitted.weights, data, test))
         return shown
 
-    def explained_along(self, labels: Ints, how: WStep, counts: Sequence[int]) -> Floats:
-        """Share of the targets explained, halves x numbers of features (increasing).
+    def along(self, labels: Ints, how: WStep, counts: Sequence[int]) -> list[Scores]:
+        """Scores of the labels for several numbers of features (increasing).
 
-        One lasso path for each half, with the labels fixed.
+        One lasso path for each half gives them all.
         """
         labels, how, data = self._data(labels, how, max(counts))
-        explained = []
+        scores = []
         for train, test in self.halves():
             half = self._half(data, labels, train)
             problem = w_step_problem(half.matrix, half.labels, half.targets, how)
             every = np.arange(how.costs.size)
             paths = LassoPaths(problem.gram(every), problem.correlation, how.costs)
-            row = []
             for count in counts:
                 paths.go_to_count(count)
                 selected = np.flatnonzero(paths.weights.any(axis=1))
                 weights = refit(problem, selected, how.ridge)
-                row.append(self._score(half, weights, data, labels, test)[2])
-            explained.append(row)
-        return np.array(explained)
+                scores.append(self._score(half, weights, data, labels, test))
+        table = np.array(scores).reshape(-1, len(counts), 3)
+        return [Scores(*table[:, i].T) for i in range(len(counts))]
 
     def _data(self, labels: Ints, how: WStep, n_features: int) -> tuple[Ints, WStep, Floats]:
         """Labels, settings and dense data of the samples and features to judge with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -194,15 +195,15 @@ def feature_path(
     middle = len(grid) // 2
     order = [middle, *range(middle + 1, len(grid)), *range(middle - 1, -1, -1)]
 
-    def points() -> Iterator[tuple[int, Fit, Scores]]:
+    def points() -> Iterator[tuple[int, Fit]]:
         at = {"n_features": int(grid[middle])} if by_count else {"eta": float(grid[middle])}
         first = fit_prepared(prepared, replace(settings, **at), rng).fit
         few = replace(settings.loop, n_init=0, max_loops=min(MAX_LOOPS, settings.loop.max_loops))
         fits = {middle: first}
         for index in order:
-            how = w_step(grid[index])
             if index not in fits:
                 near = fits[index - 1 if index > middle else index + 1]
+                how = w_step(grid[index])
                 common = (inputs.matrix, embedding.rows, near.labels, n_clusters, how)
                 if fixed_labels:
                     fits[index] = fit_labels(*common, gram=prepared.gram)
@@ -210,16 +211,23 @@ def feature_path(
                     fits[index] = alternate(
                         *common, few, rng, gram=prepared.gram, last=near.projection
                     )
-            fit = fits[index]
-            yield index, fit, judge(fit.labels, how, fit.projection.selected.size)
+            yield index, fits[index]
 
-    done = sorted(collect(points(), len(grid), "path", verbose), key=lambda point: point[0])
-    all_labels = np.array([label_all(inputs, fit) for _, fit, _ in done], dtype=np.int32)
-    columns = _columns(done, rng)
+    done = collect(points(), len(grid), "path", verbose)
+    fits = [fit for _, fit in sorted(done, key=lambda point: point[0])]
+    groups = _with_equal_labels(fits)
+    scored = collect(
+        (judge.along(group[0].labels, w_step(grid[0]), _increasing(group)) for group in groups),
+        len(groups),
+        "scores",
+        verbose,
+    )
+    all_labels = np.array([label_all(inputs, fit) for fit in fits], dtype=np.int32)
+    columns = _columns(fits, [score for group in scored for score in group], rng)
     if truth is not None:
         scores = [summary(truth, found) for found in all_labels]
         columns |= {name: np.array([s[name] for s in scores]) for name in scores[0]}
-    return FeaturePath(columns, [fit.projection.selected for _, fit, _ in done], all_labels)
+    return FeaturePath(columns, [fit.projection.selected for fit in fits], all_labels)
 
 
 def _counts(n_features: Iterable[int] | None, costs: Floats) -> Sequence[int]:
@@ -243,11 +251,29 @@ def _radii(etas: Iterable[float] | None) -> Sequence[float]:
     return sorted(set(numbers))
 
 
+def _with_equal_labels(fits: Sequence[Fit]) -> list[list[Fit]]:
+    """Runs of fits with the same labels: they can be scored together."""
+    groups: list[list[Fit]] = []
+    for fit in fits:
+        if groups and np.array_equal(groups[-1][-1].labels, fit.labels):
+            groups[-1].append(fit)
+        else:
+            groups.append([fit])
+    return groups
+
+
+def _increasing(fits: Sequence[Fit]) -> list[int]:
+    """Numbers of features, none below the one before it."""
+    counts = [max(1, fit.projection.selected.size) for fit in fits]
+    return [int(n) for n in np.maximum.accumulate(counts)]
+
+
 def _columns(
-    done: Sequence[tuple[int, Fit, Scores]], rng: np.random.RandomState
+    fits: Sequence[Fit], scores: Sequence[Scores], rng: np.random.RandomState
 ) -> dict[str, NDArray[Any]]:
-    """The table of all points, but for the scores that need true labels."""
+    """The table of all points, but for the columns that need true labels."""
     seed = int(rng.randint(np.iinfo(np.int32).max))
+    missing = (np.nan,) * 4  # interrupted before it was scored
     rows = [
         (
             fit.projection.eta,
@@ -255,12 +281,11 @@ def _columns(
             fit.history["cost"][-1],
             fit.projection.gap,
             silhouette(fit.projected, fit.labels, seed),
-            *(value for score in (s.agreement, s.explained) for value in mean_and_error(score)),
+            *((*mean_and_error(s.agreement), *mean_and_error(s.explained)) if s else missing),
         )
-        for _, fit, s in done
+        for fit, s in zip_longest(fits, scores)
     ]
     names = ("eta", "n_features", "cost", "gap", "silhouette",
              "agreement", "agreement_se", "explained", "explained_se")  # fmt: skip
-    return {
-        name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
-    }
+    columns = zip(*rows, strict=True)
+    return {name: np.array(values) for name, values in zip(names, columns, strict=True)}
