@@ -6,6 +6,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
@@ -230,7 +231,7 @@ def test_an_infinite_radius_is_refused():
         (LABELS[:, None], ["init has shape (30, 1)", "30 samples"]),
         (["pca", LABELS[:-1]], ["init has shape (29,)", "30 samples"]),
         ([], ["init has shape (0,)", "30 samples"]),
-        (None, ["init has shape ()", "30 samples"]),
+        (None, ["init=None is not a start", "spectral", "labels"]),
         (3, ["init has shape ()", "30 samples"]),
         (np.zeros(30), ["init has 1 distinct labels", "n_clusters=3"]),
         (LABELS % 2, ["init has 2 distinct labels", "n_clusters=3"]),
@@ -703,3 +704,40 @@ def test_memory_mapped_data_are_taken(array_kind, tmp_path):
     assert_same_fit(found, expected)
     np.testing.assert_array_equal(found.predict(given), expected.labels_)
     assert found.score(given) == pytest.approx(expected.score(data))
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"verbose": "a"}, TypeError),
+        ({"relax": "no"}, TypeError),
+        ({"scale": "no"}, TypeError),
+        ({"targets": np.array(["embedding", "x"])}, ValueError),
+        ({"init": None}, ValueError),
+    ],
+)
+def test_options_of_the_wrong_kind_are_named(clusters, options, error):
+    X, _, _ = clusters
+    with pytest.raises(error, match=next(iter(options))):
+        KSparse(3, **options).fit(X)
+
+
+def test_repeated_column_names_are_refused(clusters):
+    X, _, _ = clusters
+    frame = pd.DataFrame(X[:, :4], columns=["a", "b", "a", "a"])
+    with pytest.raises(ValueError, match="2 repeated column names"):
+        KSparse(3).fit(frame)
+
+
+@pytest.mark.parametrize("low", [1e-300, 1e-13])
+def test_weights_too_far_apart_are_refused(clusters, low):
+    X, _, _ = clusters
+    weight = np.r_[1.0, np.full(len(X) - 1, low)]
+    with pytest.raises(ValueError, match="sample_weight ranges from"):
+        KSparse(3).fit(X, sample_weight=weight)
+
+
+def test_complex_weights_are_refused(clusters):
+    X, _, _ = clusters
+    with pytest.raises(TypeError, match="sample_weight must be numbers"):
+        KSparse(3).fit(X, sample_weight=np.full(len(X), 1 + 1j))

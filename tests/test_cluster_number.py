@@ -98,7 +98,7 @@ def test_the_picture_has_a_panel_for_each_method(found):
 @pytest.mark.parametrize(
     ("choices", "sentence"),
     [
-        ({"gap": 3}, "Gap chooses k = 3, that is k = 3."),
+        ({"gap": 3}, "Gap chooses k = 3."),
         (
             {"gap": 2, "agreement": 3, "stability": 3},
             "The methods disagree: agreement and stability choose k = 3; gap chooses k = 2.",
@@ -121,6 +121,19 @@ def test_the_gap_of_clusters_is_largest_at_their_number():
     assert gap.argmax() == 3
     assert (error > 0).all()
     assert first_max(gap, error) == 3
+
+
+def test_labels_may_be_the_start_of_a_single_number():
+    X, truth, _ = make_clusters(0)
+    found = choose_k(X, [3], init=truth, n_halvings=2, n_subsamples=2, random_state=0)
+    assert found.sentence == "Only k = 3 was tried."
+    assert found.columns["agreement"][0] > 0.9
+
+
+def test_points_that_coincide_have_no_gap():
+    gap, error = gap_statistic(np.ones((20, 3)), [1, 2], np.random.RandomState(0))
+    assert not gap.any()
+    assert not error.any()
 
 
 def test_the_gap_does_not_depend_on_the_axes_or_the_unit():
@@ -153,8 +166,14 @@ def test_the_rules_of_the_gap_by_hand(gap, error, by_tibshirani, by_first_max):
     [
         ([], {}, ValueError, "ks is empty"),
         (3, {}, TypeError, "ks=3 must be a sequence"),
-        ([0, 2], {}, ValueError, "ks=0 must be at least 1"),
-        ([2.5], {}, TypeError, "ks=2.5 must be an integer"),
+        ([0, 2], {}, ValueError, "ks contains 0"),
+        ([2.5], {}, ValueError, "ks contains 2.5"),
+        ([1], {}, ValueError, "ks contains only 1"),
+        ("23", {}, TypeError, "ks='23' must be a sequence"),
+        ([2], {"methods": None}, TypeError, "methods=None must be a sequence"),
+        ([2], {"n_jobs": 0}, ValueError, "n_jobs=0"),
+        ([2, 3], {"init": [0, 1, 2] * 30}, ValueError, "init holds labels"),
+        ([2, 60], {"methods": ["gap"]}, ValueError, "ks contains 60, which should be <= 45"),
         ([2, 91], {}, ValueError, "n_clusters=91"),
         ([2, 60], {}, ValueError, "ks contains 60, which should be <= 45"),
         ([2], {"methods": "gap"}, TypeError, "methods='gap' must be a sequence"),

@@ -98,6 +98,20 @@ def test_simulated_counts_are_counts_with_the_truth_beside_them(seed):
 
 
 @pytest.mark.parametrize(
+    ("counts", "part"),
+    [
+        ([[1, -2]], "1 negative values"),
+        ([[1, np.nan]], "NaN"),
+        ([1, 2], "2D"),
+        ([["a"]], "convert"),
+    ],
+)
+def test_what_is_not_counts_is_not_normalised(counts, part):
+    with pytest.raises(ValueError, match=part):
+        simulate.log_normalise(counts)
+
+
+@pytest.mark.parametrize(
     ("sizes", "options", "part"),
     [
         ((3, 50, 4), {}, "n_samples=3"),

@@ -104,7 +104,7 @@ def test_the_pictures_show_eta_quality_and_the_best_number(path):
     left, right = path.plot()
     assert left.get_xlabel() == "radius eta"
     assert {text.get_text() for text in right.get_legend().get_texts()} >= {"accuracy", "ARI"}
-    assert any(f"best: {path.best()}" in text.get_text() for text in right.texts)
+    assert f"best: {path.best()}" in right.get_title()
     again = path.plot(axes=(left, right))
     assert again[0] is left
     with pytest.raises(ValueError, match="axes has 1 entries"):
@@ -152,6 +152,9 @@ def test_an_interrupt_keeps_the_points_that_are_done(monkeypatch):
         ({"n_features": [2.5]}, TypeError, "n_features=2.5 must be an integer"),
         ({"etas": [1.0, -2.0]}, ValueError, "etas contains -2.0"),
         ({"etas": []}, ValueError, "etas is empty"),
+        ({"n_features": "auto"}, TypeError, "n_features='auto' must be a sequence"),
+        ({"labels": [None] * 90}, ValueError, "labels has missing values"),
+        ({"eta": 3.0}, TypeError, "give etas"),
         ({"etas": ["wide"]}, TypeError, "etas must be numbers"),
         ({"etas": [1.0], "n_features": [5]}, ValueError, "exclude each other"),
         ({"labels": [0, 1]}, ValueError, r"labels has shape \(2,\), but X has 90 samples"),
@@ -167,6 +170,12 @@ def test_more_clusters_than_samples_are_refused(clusters):
     X, _, _ = clusters
     with pytest.raises(ValueError, match="n_samples=90 should be >= n_clusters=91"):
         feature_path(X, 91)
+
+
+def test_one_cluster_is_refused(clusters):
+    X, _, _ = clusters
+    with pytest.raises(ValueError, match="n_clusters=1 should be >= 2"):
+        feature_path(X, 1)
 
 
 def test_without_pandas_the_table_is_a_dictionary(path, monkeypatch):

@@ -52,7 +52,10 @@ def test_the_table_lists_features_by_frequency(data, found):
     frame = pd.DataFrame(data[0]).add_prefix("gene")
     named = stability_selection(frame, 3, 20, n_subsamples=4, random_state=0)
     assert named.table["feature"].iloc[0].startswith("gene")
-    assert "15 features were selected" in str(found)
+    assert "15 features selected in at least 90%" in str(found)
+    assert "expected to be false" in str(found)
+    loose = stability_selection(data[0], 3, 100, n_subsamples=2, threshold=0.55, random_state=0)
+    assert "cannot tell" in str(loose)
 
 
 def test_the_result_does_not_depend_on_the_number_of_processes(data, found):
@@ -133,6 +136,8 @@ def test_the_unimodal_bound_by_hand():
         (3, 200, {}, ValueError, "n_features=200 should be <= 150"),
         (3, 0, {}, ValueError, "n_features=0 must be at least 1"),
         (3, "auto", {}, TypeError, "n_features='auto' must be an integer"),
+        (1, 20, {}, ValueError, "n_clusters=1 should be >= 2"),
+        (3, 20, {"n_jobs": "all"}, ValueError, "n_jobs='all'"),
         (46, 20, {}, ValueError, "n_clusters=46 should be <= 45"),
     ],
 )

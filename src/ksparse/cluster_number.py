@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ksparse.plotting import COLOURS, given_axes
 from ksparse.resampling import fit_halves, fit_part
 from ksparse.scores import mean_and_error, silhouette
 from ksparse.tables import as_table, render
-from ksparse.validation import check_at_least, check_listed
+from ksparse.validation import check_at_least, check_listed, check_n_jobs
 
 __all__ = ["METHODS", "ClusterNumber", "choose_k"]
 
@@ -73,9 +74,12 @@ class ClusterNumber:
         order = sorted(groups, key=lambda k: (-len(groups[k]), k))
         parts = [f"{_listed(groups[k])} choose{'s' if len(groups[k]) == 1 else ''} k = {k}"
                  for k in order]  # fmt: skip
-        if len(order) == 1:
-            many = "All methods agree on" if len(self.choices) > 1 else f"{parts[0]}, that is"
-            text = f"{many} k = {order[0]}."
+        if len(ks) == 1:
+            return f"Only k = {ks[0]} was tried."
+        if len(self.choices) == 1:
+            text = f"{parts[0]}."
+        elif len(order) == 1:
+            text = f"All methods agree on k = {order[0]}."
         else:
             text = f"The methods disagree: {'; '.join(parts)}."
         if len(ks) > 1 and int(ks.max()) in groups:
@@ -202,18 +206,27 @@ def choose_k(
     'All methods agree on k = 3.'
     """
     _check(methods, gap_rule, n_references, n_halvings, n_subsamples)
+    check_n_jobs(n_jobs)
     tried = check_listed("ks", ks)
     for k in tried:
-        check_at_least("ks", k, 1)
+        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"ks contains {k!r}: give integers >= 1.")
     tried = sorted({int(k) for k in tried})
+    if tried[-1] == 1:
+        raise ValueError("ks contains only 1: give larger numbers to compare one cluster with.")
     rng = check_random_state(random_state)
     model = KSparse(tried[-1], n_features=n_features, init=init, random_state=rng, **options)
     inputs = read_inputs(model, X, sample_weight)
     m = inputs.matrix.shape[0]
-    if tried[-1] > m // 2 and {"agreement", "stability"} & set(methods):
+    if tried[-1] > m // 2:
         raise ValueError(
-            f"ks contains {tried[-1]}, which should be <= {m // 2}, half the number of samples, "
-            "which methods 'agreement' and 'stability' fit by themselves."
+            f"ks contains {tried[-1]}, which should be <= {m // 2}, half the number of samples: "
+            "halves are fitted by themselves."
+        )
+    if len(tried) > 1 and not all(isinstance(start, str) for start in inputs.settings.starts):
+        raise ValueError(
+            f"init holds labels, which are of one number of clusters, but ks has {len(tried)}: "
+            "name starts instead."
         )
     extra = inputs.settings.n_components - tried[-1]
     wide = [replace(inputs.settings, n_clusters=k, n_components=max(1, k + extra)) for k in tried]
@@ -259,8 +272,8 @@ def choose_k(
 
 
 def _check(methods: Any, gap_rule: Any, *numbers: Any) -> None:
-    if isinstance(methods, str):
-        raise TypeError(f"methods={methods!r} must be a sequence, such as ({methods!r},).")
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise TypeError(f"methods={methods!r} must be a sequence, such as ('gap', 'agreement').")
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
         what = repr(unknown[0]) if unknown else "nothing"

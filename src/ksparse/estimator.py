@@ -123,7 +123,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
     converged_ : bool
         Whether labels and features settled within `max_loops`.
     n_iter_ : int
-        Number of loops.
+        Number of loops, as in `history_`. Where several starts are compared, these are the
+        last loops, from the labels of the chosen one (whose own are counted in `starts_`).
     cost_history_ : ndarray
         Cost 1/2 ||Y mu - X W||^2 after each loop.
     history_ : dict of ndarray
@@ -131,7 +132,9 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         was solved without certificate).
     starts_ : dict of list
         Table of the starts tried: start, score (held-out margin, NaN if there was nothing
-        to compare), score_se, n_features, n_loops, chosen.
+        to compare), score_se, n_features, n_loops, chosen. A later start is chosen if its
+        score is larger by two standard errors of the difference, half by half, which
+        score_se alone does not show.
     mean_, scale_ : ndarray, one per feature
         What is subtracted from each feature, and what the result is multiplied with.
     n_features_in_ : int

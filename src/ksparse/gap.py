@@ -30,6 +30,8 @@ def gap_statistic(
     left, length, _ = np.linalg.svd(centred, full_matrices=False)
     kept = length > 1e-10 * max(float(length.max(initial=0.0)), 1e-300)
     turned = left[:, kept] * length[kept]
+    if turned.shape[1] == 0:  # all points coincide: nothing speaks for clusters
+        return np.zeros(len(ks)), np.zeros(len(ks))
     found = _log_dispersions(turned, ks, rng)
     low, high = turned.min(axis=0, initial=0.0), turned.max(axis=0, initial=0.0)
     references = np.array(

@@ -15,6 +15,7 @@ __all__ = [
     "clustering_accuracy",
     "feature_precision",
     "feature_recall",
+    "label_codes",
     "normalized_mutual_info_score",
     "summary",
 ]
@@ -49,13 +50,13 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
         )
     if true.size == 0:
         raise ValueError("labels_true is empty: there is no sample to compare.")
-    table = contingency_matrix(_codes("labels_true", true), _codes("labels_pred", pred))
+    table = contingency_matrix(label_codes("labels_true", true), label_codes("labels_pred", pred))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / true.size)
 
 
-def _codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as whole numbers."""
+def label_codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as whole numbers; `name` is what an error calls them."""
     values = labels.tolist()
     if any(value is None or value != value for value in values):
         raise ValueError(f"{name} has missing values: leave these samples out, or name them.")

@@ -24,7 +24,12 @@ from ksparse.plotting import COLOURS, given_axes
 from ksparse.projection import WStep
 from ksparse.scores import mean_and_error, silhouette
 from ksparse.tables import as_table, render
-from ksparse.validation import check_count, check_listed, check_true_labels
+from ksparse.validation import (
+    check_count,
+    check_listed,
+    check_several_clusters,
+    check_true_labels,
+)
 
 __all__ = ["FeaturePath", "feature_path"]
 
@@ -66,7 +71,8 @@ class FeaturePath:
         return len(self.features)
 
     def __str__(self) -> str:
-        return f"{render(self.columns)}\nbest: {self.best()} features"
+        best = self.best()
+        return f"{render(self.columns)}\nbest: {best} feature{'' if best == 1 else 's'}"
 
     def best(self) -> int:
         """The smallest number of features on the plateau of quality.
@@ -93,7 +99,7 @@ class FeaturePath:
         left, right = axes = given_axes(axes, 2)
         column = self.columns
         left.plot(column["eta"], column["n_features"], "o-", color=COLOURS[0], markersize=4)
-        left.set(xlabel="radius eta", ylabel="selected features", yscale="log", xscale="log")
+        left.set(xlabel="radius eta", ylabel="selected features", xlim=(0, None), ylim=(0, None))
         left.set_title("Features against eta")
         curves = [("explained, held out", "explained"), ("agreement, held out", "agreement"),
                   ("silhouette", "silhouette")]  # fmt: skip
@@ -105,11 +111,15 @@ class FeaturePath:
                        markersize=4, label=name)  # fmt: skip
         best = self.best()
         right.axvline(best, color="0.5", linewidth=1, linestyle=":")
-        right.annotate(f"best: {best}", (best, 0.02), xycoords=("data", "axes fraction"),
-                       xytext=(4, 0), textcoords="offset points", color="0.3")  # fmt: skip
         low = min(0.0, *(float(np.nanmin(column[key])) for _, key in curves))
         right.set(xlabel="selected features", xscale="log", ylim=(low, 1.02))
-        right.set_title("Quality against features")
+        counts = column["n_features"]
+        ticks = [n * 10**e for e in range(6) for n in (1, 2, 5)]
+        shown = [n for n in ticks if counts.min() <= n <= counts.max()]
+        if len(shown) > 1:
+            right.set_xticks(shown, labels=[str(n) for n in shown])
+            right.set_xticks([], minor=True)
+        right.set_title(f"Quality against features (best: {best})")
         right.legend(frameon=False, fontsize=8, loc="lower right")
         return axes
 
@@ -177,6 +187,9 @@ def feature_path(
     by_count = etas is None
     if not by_count and n_features is not None:
         raise ValueError("n_features and etas exclude each other: give one.")
+    if "eta" in options:
+        raise TypeError("feature_path takes no eta: give etas, a sequence of radii.")
+    check_several_clusters(n_clusters)
     rng = check_random_state(random_state)
     model = KSparse(n_clusters, random_state=rng, **options)
     inputs = read_inputs(model, X, sample_weight)

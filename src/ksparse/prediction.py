@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ksparse.assignment import distances, margins
 from ksparse.matrix import Floats
 from ksparse.projection import project_samples
-from ksparse.validation import check_finite, check_scale
+from ksparse.validation import check_finite, check_names, check_scale
 
 __all__ = ["PredictionMixin"]
 
@@ -28,6 +28,7 @@ class PredictionMixin:
     _spread: float
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
+        check_names(X)
         try:
             X = validate_data(
                 self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from ksparse.alternation import Fit
-from ksparse.assignment import distances
+from ksparse.assignment import distances, fill_empty
 from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.pipeline import Prepared, Settings, fit_prepared
 
@@ -22,7 +23,18 @@ def fit_part(
     rng = np.random.RandomState(seed)
     part = matrix.rows(rows)
     prepared = Prepared(part, max(s.n_components for s in settings), rng)
-    return part, [fit_prepared(prepared, s, rng).fit for s in settings]
+    return part, [fit_prepared(prepared, _cut(s, rows), rng).fit for s in settings]
+
+
+def _cut(settings: Settings, rows: Ints) -> Settings:
+    """Cut starts that are labels to the samples of the part."""
+    starts: list[str | Ints] = [
+        start
+        if isinstance(start, str)
+        else fill_empty(np.zeros((rows.size, 1)), start[rows], settings.n_clusters)
+        for start in settings.starts
+    ]
+    return replace(settings, starts=starts)
 
 
 def fit_halves(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
@@ -113,7 +113,7 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
 
     Parameters
     ----------
-    counts : sparse matrix, samples x features
+    counts : array-like or sparse matrix, samples x features
         Counts.
     total : float
         What every sample is scaled to.
@@ -130,7 +130,13 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
     array([[0.69, 1.39],
            [0.  , 0.  ]], dtype=float32)
     """
+    counts = check_array(counts, accept_sparse="csr", dtype=(np.float64, np.float32))
     counts = sp.csr_array(counts)
+    if counts.nnz and counts.data.min() < 0:
+        raise ValueError(
+            f"counts has {int((counts.data < 0).sum())} negative values, the smallest "
+            f"{counts.data.min():g}: give counts, which are >= 0."
+        )
     depth = np.asarray(counts.sum(axis=1)).ravel()
     scaled = sp.csr_array(sp.diags_array(total / np.where(depth > 0, depth, 1.0)) @ counts)
     scaled.data = np.log1p(scaled.data)

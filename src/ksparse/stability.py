@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.pipeline import Prepared, Settings, fit_prepared
 from ksparse.resampling import fit_part
 from ksparse.tables import as_table
-from ksparse.validation import check_at_least, check_count
+from ksparse.validation import check_at_least, check_count, check_n_jobs, check_several_clusters
 
 __all__ = ["StabilitySelection", "false_selection_bounds", "stability_selection"]
 
@@ -76,10 +76,17 @@ class StabilitySelection:
         )
 
     def __str__(self) -> str:
+        number, bound = int(self.selected.sum()), self.expected_false["general"]
+        if bound < number:
+            false = (
+                f"at most {bound:.2g} of them are expected to be false "
+                f"({self.expected_false['unimodal']:.2g} if unimodal)"
+            )
+        else:
+            false = "how many of them are false, this number and threshold cannot tell"
         return (
-            f"{self.selected.sum()} features were selected in at least {self.threshold:.0%} of "
-            f"{self.n_subsamples} subsamples; at most {self.expected_false['general']:.2g} of them "
-            f"are expected to be false ({self.expected_false['unimodal']:.2g} if unimodal). "
+            f"{number} feature{'' if number == 1 else 's'} selected in at least "
+            f"{self.threshold:.0%} of {self.n_subsamples} subsamples; {false}. "
             f"Samples fell in their cluster in {np.nanmean(self.confidence):.1%} of the cases."
         )
 
@@ -192,6 +199,8 @@ def stability_selection(
         )
     if not isinstance(threshold, (int, float)) or not 0.5 < threshold <= 1:
         raise ValueError(f"threshold={threshold!r} must be above 0.5 and at most 1.")
+    check_n_jobs(n_jobs)
+    check_several_clusters(n_clusters)
     rng = check_random_state(random_state)
     model = KSparse(n_clusters, n_features=n_features, init=init, random_state=rng, **options)
     inputs = read_inputs(model, X, sample_weight)
@@ -208,9 +217,8 @@ def stability_selection(
     for _ in range(n_subsamples // 2):
         order = rng.permutation(m)
         halves += [np.sort(order[: m // 2]), np.sort(order[m // 2 :])]
-    starts = [_part_settings(settings, half) for half in halves]
     seeds = draw_seeds(rng, n_subsamples)
-    tasks = [(matrix, *task) for task in zip(halves, starts, seeds, strict=True)]
+    tasks = [(matrix, half, settings, seed) for half, seed in zip(halves, seeds, strict=True)]
     done = collect(run_all(_one_half, tasks, n_jobs), n_subsamples, "subsamples", verbose)
 
     frequencies = np.zeros(d)
@@ -238,12 +246,6 @@ def stability_selection(
         frequencies, threshold, stable, bounds, rank.astype(np.int32), new, confidence,
         len(done), names,
     )  # fmt: skip
-
-
-def _part_settings(settings: Settings, rows: Ints) -> Settings:
-    """Starts that are labels are cut to the samples of the part."""
-    starts = [start if isinstance(start, str) else start[rows] for start in settings.starts]
-    return replace(settings, starts=starts)
 
 
 def _one_half(matrix: Matrix, rows: Ints, settings: Settings, seed: int) -> tuple[Ints, Ints]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ksparse.matrix import Floats, Ints
+from ksparse.metrics import label_codes
 from ksparse.solvers import SOLVERS
 from ksparse.starts import START_NAMES
 
@@ -23,15 +25,20 @@ __all__ = [
     "check_init",
     "check_listed",
     "check_n_features",
+    "check_n_jobs",
+    "check_names",
     "check_sample_weight",
     "check_scale",
     "check_settings",
+    "check_several_clusters",
     "check_true_labels",
 ]
 
 
 # Squares, and sums of many of them, stay within the range of float64.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-60, 1e60
+# Positive sample weights further apart than this would leave only rounding of the smallest.
+WEIGHT_RANGE = 1e12
 
 
 def _is_integer(value: Any) -> bool:
@@ -61,9 +68,14 @@ def check_settings(model: Any, n_samples: int) -> None:
             )
         if not _is_number(model.eta) or not 0 < model.eta < np.inf:
             raise ValueError(f"eta={model.eta!r} must be a finite number > 0.")
+    for name in ("relax", "scale"):
+        if not isinstance(getattr(model, name), bool | np.bool_):
+            raise TypeError(f"{name}={getattr(model, name)!r} must be True or False.")
+    if not _is_number(model.verbose) and not isinstance(model.verbose, bool):
+        raise TypeError(f"verbose={model.verbose!r} must be a number, 0 for silence.")
     if not isinstance(model.solver, str) or model.solver not in SOLVERS:
         raise ValueError(f"solver={model.solver!r} is unknown; choose from {', '.join(SOLVERS)}.")
-    if model.targets not in ("embedding", "projection"):
+    if not isinstance(model.targets, str) or model.targets not in ("embedding", "projection"):
         raise ValueError(f"targets={model.targets!r} must be 'embedding' or 'projection'.")
     if model.tol is not None and not (_is_number(model.tol) and model.tol >= 0):
         raise ValueError(f"tol={model.tol!r} must be None or a number >= 0.")
@@ -76,6 +88,20 @@ def check_settings(model: Any, n_samples: int) -> None:
     most = model.solver_max_iter
     if most is not None and not (_is_integer(most) and most >= 1):
         raise ValueError(f"solver_max_iter={most!r} must be None or an integer >= 1.")
+
+
+def check_names(X: Any) -> None:
+    """Refuse a data frame with repeated column names: features could not be told apart."""
+    names = getattr(X, "columns", None)
+    if names is None:
+        return
+    counts = Counter(names)
+    repeated = [name for name, count in counts.items() for _ in range(count - 1)]
+    if repeated:
+        raise ValueError(
+            f"X has {len(repeated)} repeated column names (the first is {repeated[0]!r}): "
+            "make them unique."
+        )
 
 
 def check_finite(X: Any) -> None:
@@ -122,6 +148,8 @@ def check_sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints
     if sample_weight is None:
         return None, None
     try:
+        if np.iscomplexobj(sample_weight):
+            raise TypeError
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError("sample_weight must be numbers, one per sample.") from None
@@ -138,6 +166,12 @@ def check_sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints
         raise ValueError("Negative values in sample_weight: give numbers >= 0.")
     if not weight.any():
         raise ValueError("sample_weight is zero for all samples: give some a positive weight.")
+    least, most = float(weight[weight > 0].min()), float(weight.max())
+    if most > WEIGHT_RANGE * least:
+        raise ValueError(
+            f"sample_weight ranges from {least:.3g} to {most:.3g}, which should be within a factor "
+            f"of {WEIGHT_RANGE:.0e}: set the smallest to 0."
+        )
     if (weight == weight[0]).all():
         return None, None  # equal weights change nothing but the scale of the cost
     rows = None if weight.all() else np.flatnonzero(weight)
@@ -230,6 +264,10 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
     )
     if is_list:
         return [start for item in init for start in check_init(item, n_samples, n_clusters)]
+    if init is None:
+        raise ValueError(
+            f"init=None is not a start; choose from auto, {', '.join(START_NAMES)}, or give labels."
+        )
     labels = np.asarray(init)
     if labels.ndim != 1 or labels.size != n_samples:
         raise ValueError(
@@ -253,9 +291,24 @@ def check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
     return [codes.astype(np.intp)]
 
 
+def check_several_clusters(n_clusters: Any) -> None:
+    """Refuse a single cluster, which no feature can tell from others."""
+    check_at_least("n_clusters", n_clusters, 1)
+    if n_clusters == 1:
+        raise ValueError("n_clusters=1 should be >= 2: features tell clusters apart.")
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Refuse what joblib would stumble over."""
+    if n_jobs is not None and not (_is_integer(n_jobs) and n_jobs != 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be None or a number of processes (-1: all).")
+
+
 def check_listed(name: str, values: Any) -> list[Any]:
     """Return values as a list that is not empty."""
     try:
+        if isinstance(values, str):
+            raise TypeError
         out = list(values)
     except TypeError:
         raise TypeError(
@@ -279,6 +332,8 @@ def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:
     if labels is None:
         return None
     truth = np.asarray(labels)
+    if truth.ndim == 1:
+        label_codes("labels", truth)
     if truth.shape != (n_samples,):
         raise ValueError(
             f"labels has shape {truth.shape}, but X has {n_samples} samples: "
