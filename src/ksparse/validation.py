@@ -148,9 +148,10 @@ def check_sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints
     if sample_weight is None:
         return None, None
     try:
-        if np.iscomplexobj(sample_weight):
+        raw = np.asarray(sample_weight)
+        if raw.dtype.kind == "c":
             raise TypeError
-        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = raw.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError("sample_weight must be numbers, one per sample.") from None
     if weight.ndim == 0:
