@@ -12,6 +12,7 @@ from conftest import make_clusters
 from ksparse import choose_k
 from ksparse.cluster_number import ClusterNumber
 from ksparse.gap import first_max, gap_statistic, tibshirani
+from ksparse.pipeline import fit_prepared
 
 matplotlib.use("Agg")
 
@@ -189,3 +190,32 @@ def test_bad_requests_get_one_clear_sentence(clusters, ks, options, error, part)
     X, _, _ = clusters
     with pytest.raises(error, match=part):
         choose_k(X, ks, **options)
+
+
+@pytest.mark.parametrize("n_done", [1, 2])
+def test_an_interrupt_keeps_the_numbers_that_are_done(monkeypatch, n_done):
+    fitted = []
+
+    def stopping(*arguments):
+        if len(fitted) == n_done:
+            raise KeyboardInterrupt
+        fitted.append(fit_prepared(*arguments))
+        return fitted[-1]
+
+    monkeypatch.setattr("ksparse.cluster_number.fit_prepared", stopping)
+    with pytest.warns(UserWarning, match=f"{n_done} of 3 fits"):
+        found = choose_k(clear(0, 3), [1, 2, 3], random_state=0)
+    assert list(found.columns["k"]) == [1, 2][:n_done]
+    assert np.isnan(found.columns["agreement"]).all()
+    assert ("silhouette" in found.choices) == (n_done == 2)
+
+
+def test_an_interrupt_of_one_method_keeps_the_others(monkeypatch):
+    def stopping(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ksparse.cluster_number.run_all", lambda *a: map(stopping, [0]))
+    with pytest.warns(UserWarning, match="there is no agreement"):
+        found = choose_k(clear(0, 3), [1, 2, 3, 4], random_state=0)
+    assert found.choices == {"gap": 3, "silhouette": 3}
+    assert np.isnan(found.columns["stability"]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
 from ksparse.alternation import Fit
@@ -21,7 +21,7 @@ from ksparse.judgement import Judge
 from ksparse.matrix import Floats, Ints
 from ksparse.pipeline import Prepared, Settings, fit_prepared
 from ksparse.plotting import COLOURS, given_axes
-from ksparse.resampling import fit_halves, fit_part
+from ksparse.resampling import common_agreement, fit_halves, labels_of_part
 from ksparse.scores import mean_and_error, silhouette
 from ksparse.tables import as_table, render
 from ksparse.validation import check_at_least, check_listed, check_n_jobs
@@ -237,6 +237,7 @@ def choose_k(
             yield fit_prepared(prepared, settings, rng).fit
 
     done = collect(fits(), len(tried), "numbers of clusters", verbose)
+    stopped = len(done) < len(tried)
     tried, wide = tried[: len(done)], wide[: len(done)]
     settings = [
         replace(s, n_features=f.projection.selected.size, eta=None)
@@ -248,7 +249,7 @@ def choose_k(
         "n_features": np.array([f.projection.selected.size for f in done]),
     }
     choices: dict[str, int] = {}
-    if "gap" in methods:
+    if "gap" in methods and tried[-1] > 1:
         gap, error = run.gap(n_references)
         columns |= {"gap": gap, "gap_se": error}
         choices["gap"] = tried[GAP_RULES[gap_rule](gap, error)]
@@ -260,7 +261,17 @@ def choose_k(
     for method, compute in found.items():
         if compute is None:
             continue
-        values = compute()
+        values: Any = np.full(len(tried), np.nan)
+        if tried[-1] > 1 and not (stopped and method != "silhouette"):
+            try:
+                values = compute()
+            except KeyboardInterrupt:  # before the first of its fits was done
+                stopped = True
+                warnings.warn(
+                    f"Interrupted: there is no {method}; the rest is kept.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         columns |= values if isinstance(values, dict) else {method: values}
         if not np.isnan(columns[method]).all():
             best = np.nanmax(columns[method])
@@ -338,8 +349,7 @@ class _Run:
 
     def _spread(self, values: list[Floats]) -> tuple[Floats, Floats]:
         """Means and standard errors for every k, NaN for k = 1."""
-        several = iter(zip(*map(mean_and_error, values), strict=True)) if values else iter(())
-        means, errors = several
+        means, errors = zip(*map(mean_and_error, values), strict=True)
         front = [np.nan] * (len(self.ks) - len(values))
         return np.array([*front, *means]), np.array([*front, *errors])
 
@@ -360,12 +370,12 @@ class _Run:
         rows = [np.sort(self._draw(SHARE)) for _ in seeds]
         tasks = [(matrix, r, settings, seed) for r, seed in zip(rows, seeds, strict=True)]
         done = collect(
-            run_all(_labels_of_part, tasks, self.n_jobs), n_subsamples, "subsamples", self.verbose
+            run_all(labels_of_part, tasks, self.n_jobs), n_subsamples, "subsamples", self.verbose
         )
         values = [
             np.array(
                 [
-                    _common_agreement(rows[a], done[a][i], rows[b], done[b][i])
+                    common_agreement(rows[a], done[a][i], rows[b], done[b][i])
                     for a in range(len(done))
                     for b in range(a)
                 ]
@@ -379,12 +389,3 @@ class _Run:
         """Some of the samples, in random order."""
         m = self.prepared.matrix.shape[0]
         return self.rng.permutation(m)[: min(round(share * m), MAX_SAMPLES)]
-
-
-def _labels_of_part(*task: Any) -> list[Ints]:
-    return [fit.labels for fit in fit_part(*task)[1]]
-
-
-def _common_agreement(rows_a: Ints, labels_a: Ints, rows_b: Ints, labels_b: Ints) -> float:
-    _, a, b = np.intersect1d(rows_a, rows_b, assume_unique=True, return_indices=True)
-    return float(adjusted_rand_score(labels_a[a], labels_b[b]))

@@ -13,7 +13,7 @@ from ksparse.assignment import distances, fill_empty
 from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.pipeline import Prepared, Settings, fit_prepared
 
-__all__ = ["fit_halves", "fit_part"]
+__all__ = ["common_agreement", "fit_halves", "fit_part", "labels_of_part"]
 
 
 def fit_part(
@@ -67,3 +67,16 @@ def _place(home: Matrix, fit: Fit, others: Matrix) -> Ints:
     raw = np.where(others.factor[used] > 0, raw, others.mean[used])
     P: Floats = (raw - home.mean[used]) * home.factor[used] @ fit.projection.weights[used]
     return distances(P, fit.centroids).argmin(axis=1)
+
+
+def labels_of_part(
+    matrix: Matrix, rows: Ints, settings: Sequence[Settings], seed: int
+) -> list[Ints]:
+    """Labels of some of the samples clustered by themselves, for each of the settings."""
+    return [fit.labels for fit in fit_part(matrix, rows, settings, seed)[1]]
+
+
+def common_agreement(rows_a: Ints, labels_a: Ints, rows_b: Ints, labels_b: Ints) -> float:
+    """Adjusted Rand index on the samples that two parts share."""
+    _, a, b = np.intersect1d(rows_a, rows_b, assume_unique=True, return_indices=True)
+    return float(adjusted_rand_score(labels_a[a], labels_b[b]))
