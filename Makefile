@@ -4,14 +4,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test venv lint bench bench-accuracy bench-speed bench-memory bench-selection pictures clean
+.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-selection pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ksparse needs Python >= 3.11; set PYTHON=...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[plot]'
+	$(BIN)/python -m pip install --quiet -e '.[plot,anndata]'
 	touch $@
 
 # Everything: all extras, tests, linters.
@@ -22,10 +22,33 @@ BIN := .venv/bin
 venv: .venv/dev
 
 demo: .venv/demo
-	$(BIN)/ksparse demo
+	$(BIN)/ksparse demo --force
 
-test: .venv/dev lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
+test: .venv/dev lint browser
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -rs
+	$(MAKE) test-newest
+
+# The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.
+PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \
+	$$python -c '' 2>/dev/null && echo $$python && break; done)
+ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py tests/test_cli.py
+test-newest:
+ifeq ($(PYTHON312),)
+	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'
+else
+	test -x .venv-3.12/bin/python || $(PYTHON312) -m venv .venv-3.12
+	.venv-3.12/bin/python -m pip install --quiet --upgrade pip
+	.venv-3.12/bin/python -m pip install --quiet -e '.[anndata,test]' 'scanpy>=1.12' 'anndata>=0.13'
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.12/bin/python -m pytest -n 2 -q $(ANNDATA_TESTS)
+endif
+
+# Chromium, in which the report is tested; without it those tests are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	|| command -v google-chrome >/dev/null \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+	     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
+	|| echo '*** Chromium is missing and cannot be installed: the report is NOT tested in a browser ***'
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -51,4 +74,4 @@ pictures: .venv/dev
 	$(BIN)/python docs/pictures.py
 
 clean:
-	rm -rf .venv ksparse-demo
+	rm -rf .venv .venv-3.12 ksparse-demo

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import matplotlib
+from ksparse.demo import run_demo
 
 from ksparse import choose_k, feature_path
-from ksparse.demo import run_demo
 from ksparse.simulate import log_normalise, simulate_counts
 
 IMAGES = Path(__file__).parent / "images"

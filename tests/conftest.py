@@ -62,3 +62,23 @@ def data_folder():
     if not folder.is_dir():
         pytest.skip("the labelled data sets are not here (set KSPARSE_DATA to their folder)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def simulated():
+    """Counts of 240 cells x 300 genes in 3 clusters, as AnnData."""
+    pytest.importorskip("anndata")
+    from ksparse.simulate import simulate_counts
+
+    return simulate_counts(240, 300, 3, n_markers=15, random_state=0).to_anndata()
+
+
+@pytest.fixture(scope="session")
+def clustered(simulated):
+    """The same with the results of `tl`; use a copy to change it."""
+    import ksparse as ks
+
+    adata = ks.tl.ksparse(simulated, 3, n_features=12, normalize="log1p", random_state=0, copy=True)
+    ks.tl.rank_genes(adata)
+    ks.tl.embed(adata)
+    return adata

@@ -1,6 +1,6 @@
 """Clusters and the few features that define them, found together."""
 
-from ksparse import balls, metrics
+from ksparse import balls, metrics, pl, simulate, tl
 from ksparse.cluster_number import ClusterNumber, choose_k
 from ksparse.estimator import KSparse
 from ksparse.path import FeaturePath, feature_path
@@ -16,7 +16,10 @@ __all__ = [
     "choose_k",
     "feature_path",
     "metrics",
+    "pl",
+    "simulate",
     "stability_selection",
+    "tl",
 ]
 
 __version__ = "0.1.0"

@@ -8,17 +8,35 @@ survive a fork. The split is fixed by the data, never by the number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
 from numba import config
+from threadpoolctl import threadpool_limits
 
-__all__ = ["map_parts", "split"]
+__all__ = ["limited_threads", "map_parts", "split"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+
+
+_most_threads: int | None = None
+
+
+@contextmanager
+def limited_threads(n: int | None) -> Iterator[None]:
+    """Use at most `n` threads inside the block (None: no limit), in the whole process."""
+    global _most_threads
+    before = _most_threads
+    with threadpool_limits(n):
+        _most_threads = n
+        try:
+            yield
+        finally:
+            _most_threads = before
 
 
 @cache
@@ -40,11 +58,14 @@ def split(n: int, parts: int) -> list[tuple[int, int]]:
 def map_parts(function: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
     """Apply `function` to every part, in threads; results in the order of the parts.
 
-    The number of threads is numba's (the environment variable NUMBA_NUM_THREADS).
+    The number of threads is numba's (the environment variable NUMBA_NUM_THREADS), or
+    that of `limited_threads` if it is smaller.
     `function` must not call `map_parts` itself.
     """
     parts = list(parts)
     threads = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    if _most_threads is not None:
+        threads = min(threads, _most_threads)
     if min(threads, len(parts)) <= 1:
         return [function(part) for part in parts]
     return list(_pool(threads).map(function, parts))

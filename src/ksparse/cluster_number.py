@@ -16,7 +16,7 @@ from ksparse.alternation import Fit
 from ksparse.estimator import KSparse
 from ksparse.gap import GAP_RULES, gap_statistic
 from ksparse.inputs import Inputs, label_all, read_inputs
-from ksparse.jobs import collect, draw_seeds, run_all
+from ksparse.jobs import Interrupted, collect, draw_seeds, run_all
 from ksparse.judgement import Judge
 from ksparse.matrix import Floats, Ints
 from ksparse.pipeline import Prepared, Settings, fit_prepared
@@ -269,7 +269,7 @@ def choose_k(
                 stopped = True
                 warnings.warn(
                     f"Interrupted: there is no {method}; the rest is kept.",
-                    UserWarning,
+                    Interrupted,
                     stacklevel=2,
                 )
         columns |= values if isinstance(values, dict) else {method: values}

@@ -11,9 +11,13 @@ from joblib import Parallel, delayed
 
 from ksparse.progress import progress_bar
 
-__all__ = ["collect", "draw_seeds", "run_all"]
+__all__ = ["Interrupted", "collect", "draw_seeds", "run_all"]
 
 Result = TypeVar("Result")
+
+
+class Interrupted(UserWarning):
+    """The result is of what was done before an interrupt."""
 
 
 def draw_seeds(rng: np.random.RandomState, n: int) -> list[int]:
@@ -45,7 +49,7 @@ def collect(results: Iterable[Result], total: int, description: str, verbose: in
             warnings.warn(
                 f"Interrupted: {len(done)} of {total} fits of the {description} are done, and the "
                 "result is of these.",
-                UserWarning,
+                Interrupted,
                 stacklevel=3,
             )
     return done

@@ -13,6 +13,7 @@ from sklearn.metrics.cluster import contingency_matrix
 __all__ = [
     "adjusted_rand_score",
     "clustering_accuracy",
+    "correctly_placed",
     "feature_precision",
     "feature_recall",
     "label_codes",
@@ -42,6 +43,29 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 0, 1])
     0.75
     """
+    return float(correctly_placed(labels_true, labels_pred).mean())
+
+
+def correctly_placed(labels_true: ArrayLike, labels_pred: ArrayLike) -> NDArray[np.bool_]:
+    """Which samples are in the cluster that is matched to their class.
+
+    The matching is the one to one matching with the most samples in the right cluster.
+
+    Parameters
+    ----------
+    labels_true, labels_pred : array-like, one entry per sample
+        Classes and clusters; any kind of label.
+
+    Returns
+    -------
+    ndarray of bool, one per sample
+
+    Examples
+    --------
+    >>> from ksparse.metrics import correctly_placed
+    >>> correctly_placed(["a", "a", "b", "b"], [1, 1, 0, 1])
+    array([ True,  True,  True, False])
+    """
     true, pred = np.asarray(labels_true), np.asarray(labels_pred)
     if true.shape != pred.shape or true.ndim != 1:
         raise ValueError(
@@ -50,9 +74,12 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
         )
     if true.size == 0:
         raise ValueError("labels_true is empty: there is no sample to compare.")
-    table = contingency_matrix(label_codes("labels_true", true), label_codes("labels_pred", pred))
+    classes, clusters = label_codes("labels_true", true), label_codes("labels_pred", pred)
+    table = contingency_matrix(classes, clusters)
+    home = np.full(table.shape[0], -1)
     rows, columns = linear_sum_assignment(table, maximize=True)
-    return float(table[rows, columns].sum() / true.size)
+    home[rows] = columns
+    return home[classes] == clusters
 
 
 def label_codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:

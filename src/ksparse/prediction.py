@@ -13,9 +13,17 @@ from ksparse.matrix import Floats
 from ksparse.projection import project_samples
 from ksparse.validation import check_finite, check_names, check_scale
 
-__all__ = ["PredictionMixin"]
+__all__ = ["PredictionMixin", "soft_assignment"]
 
 Array = NDArray[Any]
+
+
+def soft_assignment(square_distances: Floats, spread: float) -> Floats:
+    """Probabilities of equal spherical Gaussians with that variance, samples x clusters."""
+    nearest = square_distances.min(axis=1, keepdims=True)
+    unit = max(2 * spread, np.finfo(np.float64).tiny)
+    likelihood = np.exp(-(square_distances - nearest) / unit)
+    return likelihood / likelihood.sum(axis=1, keepdims=True)
 
 
 class PredictionMixin:
@@ -102,11 +110,7 @@ class PredictionMixin:
         ndarray, samples x clusters
             Rows sum to 1; the largest entry is the cluster that `predict` gives.
         """
-        square = self._distances(X)
-        nearest = square.min(axis=1, keepdims=True)
-        unit = max(2 * self._spread, np.finfo(np.float64).tiny)
-        likelihood = np.exp(-(square - nearest) / unit)
-        return likelihood / likelihood.sum(axis=1, keepdims=True)
+        return soft_assignment(self._distances(X), self._spread)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean margin of the samples in the projection: how far apart the clusters are.

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
+
+from ksparse.normalise import log_normalise
 
 __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
@@ -30,6 +32,30 @@ class SimulatedCounts:
     counts: Any
     labels: NDArray[np.intp]
     markers: NDArray[np.bool_]
+
+    def to_anndata(self) -> Any:
+        """Return an AnnData object: X, obs["label"], var["is_marker"], cells and genes named.
+
+        Examples
+        --------
+        >>> from ksparse.simulate import simulate_counts
+        >>> simulate_counts(50, 200, 2, random_state=0).to_anndata().obs["label"].nunique()
+        2
+        """
+        try:
+            import pandas
+            from anndata import AnnData
+        except ImportError:
+            raise ImportError(
+                "to_anndata needs anndata: install it with  pip install 'ksparse[anndata]'"
+            ) from None
+        m, d = self.counts.shape
+        obs = pandas.DataFrame(
+            {"label": pandas.Categorical([f"type {label}" for label in self.labels])},
+            index=[f"cell_{i}" for i in range(m)],
+        )
+        var = pandas.DataFrame({"is_marker": self.markers}, index=[f"gene_{j}" for j in range(d)])
+        return AnnData(sp.csr_matrix(self.counts), obs=obs, var=var)
 
 
 def simulate_counts(
@@ -106,38 +132,3 @@ def simulate_counts(
         rows.append(sp.csr_array(np.where(lost, 0, counts).astype(np.float32)))
     markers = np.arange(n_features) < n_clusters * n_markers
     return SimulatedCounts(sp.csr_array(sp.vstack(rows)), labels, markers)
-
-
-def log_normalise(counts: Any, total: float = 1e4) -> Any:
-    """log(1 + counts per `total`) of each sample, sparse; samples without counts stay zero.
-
-    Parameters
-    ----------
-    counts : array-like or sparse matrix, samples x features
-        Counts.
-    total : float
-        What every sample is scaled to.
-
-    Returns
-    -------
-    csr_array of float32
-
-    Examples
-    --------
-    >>> import scipy.sparse as sp
-    >>> from ksparse.simulate import log_normalise
-    >>> log_normalise(sp.csr_array([[1, 3], [0, 0]]), total=4).toarray().round(2)
-    array([[0.69, 1.39],
-           [0.  , 0.  ]], dtype=float32)
-    """
-    counts = check_array(counts, accept_sparse="csr", dtype=(np.float64, np.float32))
-    counts = sp.csr_array(counts)
-    if counts.nnz and counts.data.min() < 0:
-        raise ValueError(
-            f"counts has {int((counts.data < 0).sum())} negative values, the smallest "
-            f"{counts.data.min():g}: give counts, which are >= 0."
-        )
-    depth = np.asarray(counts.sum(axis=1)).ravel()
-    scaled = sp.csr_array(sp.diags_array(total / np.where(depth > 0, depth, 1.0)) @ counts)
-    scaled.data = np.log1p(scaled.data)
-    return scaled.astype(np.float32)

@@ -1,0 +1,127 @@
+"""How the command line ends: exit codes, one-line errors, signals."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import click
+
+__all__ = ["main"]
+
+
+class Terminated(BaseException):
+    """The process was asked to end (SIGTERM)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code.
+
+    0: done. 2: bad use or bad input, told in one line. 130: interrupted. 143: terminated.
+    1: a fault of the program.
+    """
+    # Imported here: most of the time of `ksparse --help` is that of the numerical libraries.
+    from ksparse.cli import _numbers, _results, _run  # noqa: F401
+    from ksparse.cli._app import app
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        with _signals(), _plain_warnings():
+            app.main(args=words, prog_name="ksparse", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return _end("interrupted", 130)
+    except Terminated:
+        return _end("terminated", 143)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path} --help)" if context is not None else ""
+        return _end(error.format_message() + hint, 2)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        _silence()
+        return 141
+    except Exception as error:
+        if debug:
+            raise
+        return _failed(error)
+    return 0
+
+
+def _failed(error: Exception) -> int:
+    from ksparse.jobs import Interrupted
+
+    text = str(error)
+    if isinstance(error, Interrupted):
+        return _end("interrupted", 130)
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left on device" in text:
+        return _end("no space left on the disk; nothing was written", 2)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _end(f"{error.filename}: {error.strerror}", 2)
+    if isinstance(error, MemoryError):
+        return _end(f"not enough memory. {text}", 2)
+    if isinstance(error, ValueError | TypeError | OSError | ImportError):
+        return _end(text or type(error).__name__, 2)
+    return _end(f"a fault in ksparse, {type(error).__name__}: {text} (--debug tells where)", 1)
+
+
+def _end(message: str, code: int) -> int:
+    click.echo(f"ksparse: {' '.join(message.split())}", err=True)
+    return code
+
+
+def _silence() -> None:
+    """Let nothing more be written to a closed pipe at exit."""
+    import os
+
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that what is half done is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show our warnings as one line each, and not those that are for programmers."""
+    from ksparse.jobs import Interrupted
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            click.echo(f"ksparse: warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning, module="ksparse")
+        warnings.filterwarnings("always", category=UserWarning, module="__main__")
+        # Half a path is not what was asked for: stop, as after any interrupt.
+        warnings.simplefilter("error", Interrupted)
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,138 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ksparse.cli._jobs import Source
+
+__all__ = [
+    "GENES",
+    "NUMBERS",
+    "PATH",
+    "input_argument",
+    "input_options",
+    "out_option",
+    "reading_options",
+    "seedless_options",
+    "source_of",
+    "work_options",
+]
+
+Command = Callable[..., Any]
+
+
+class Genes(click.ParamType):  # type: ignore[type-arg]
+    """A number of genes, or "auto"."""
+
+    name = "integer|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """Read what was given."""
+        if value == "auto" or isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Whole numbers: "2-8", "5,10,20", or both."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
+        """Read what was given."""
+        if isinstance(value, list):
+            return value
+        out: list[int] = []
+        try:
+            for part in str(value).split(","):
+                low, dash, high = part.strip().partition("-")
+                out += list(range(int(low), int(high) + 1)) if dash else [int(low)]
+        except ValueError:
+            self.fail(f"{value!r} must be numbers such as 2-8 or 5,10,20.", param, ctx)
+        if not out:
+            self.fail(f"{value!r} holds no number.", param, ctx)
+        return out
+
+
+GENES, NUMBERS = Genes(), Numbers()
+PATH = click.Path(path_type=Path)
+input_argument = click.argument("input", type=PATH)
+
+
+NORMALIZE = click.option(
+    "--normalize",
+    type=click.Choice(["auto", "log1p", "none"]),
+    default="auto",
+    show_default=True,
+    help="log1p: log(1 + counts per 10,000). auto: that, if the values are whole numbers.",
+)
+MIN_CELLS = click.option(
+    "--min-cells",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave out genes found in fewer than N cells.",
+)
+READING = (
+    click.option("--layer", help="Use this layer instead of X."),
+    click.option(
+        "--label-column",
+        metavar="NAME",
+        help="Column with known labels, to compare with; they have no part in the search.",
+    ),
+    click.option("--transpose", is_flag=True, help="A table (.csv, .tsv, .npz) has genes in rows."),
+    click.option("--unique-names", is_flag=True, help="Number repeated names of cells and genes."),
+)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Random seed: the same seed gives the same result.",
+)
+WORKING = (
+    click.option("--threads", type=click.IntRange(min=1), help="Most threads to use."),
+    click.option("--force", is_flag=True, help="Replace results that are there."),
+    click.option("-v", "--verbose", count=True, help="Tell more."),
+)
+
+
+def _all(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+input_options = _all([NORMALIZE, MIN_CELLS, *READING])
+reading_options = _all(READING)
+work_options = _all([SEED, *WORKING])
+seedless_options = _all(WORKING)
+
+
+def out_option(
+    default: str | None = None, what: str = "Folder for the results."
+) -> Callable[[Command], Command]:
+    """-o."""
+    if default is None:
+        return click.option("-o", "--output", type=PATH, required=True, help=what)
+    return click.option(
+        "-o", "--output", type=PATH, default=Path(default), show_default=True, help=what
+    )
+
+
+def source_of(options: dict[str, Any]) -> Source:
+    """Take what tells how to read out of the options of a command."""
+    names = ("transpose", "unique_names", "layer", "normalize", "label_column", "min_cells")
+    given = {name: options[name] for name in names if name in options}
+    return Source(options["input"], **given)

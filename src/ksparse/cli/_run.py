@@ -1,0 +1,170 @@
+"""Commands that do the whole job: run, demo; and simulate, which gives them data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ksparse._threads import limited_threads
+from ksparse.cli import _jobs as jobs
+from ksparse.cli._app import app
+from ksparse.cli._options import (
+    GENES,
+    input_argument,
+    input_options,
+    out_option,
+    source_of,
+    work_options,
+)
+from ksparse.cli._outputs import check_file, new_folder
+from ksparse.cli._steps import Steps, command_line
+from ksparse.h5ad import write_h5ad
+
+__all__ = ["demo", "run", "simulate"]
+
+RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json")
+
+
+@app.command(short_help="Find clusters and genes; write tables, AnnData and a report.")
+@input_argument
+@click.option(
+    "-k", "--clusters", type=click.IntRange(min=1), required=True, help="How many clusters."
+)
+@click.option(
+    "--genes", type=GENES, default="auto", show_default=True, help="How many genes to select."
+)
+@out_option()
+@click.option(
+    "--path", "with_path", is_flag=True, help="Show the quality for other numbers of genes too."
+)
+@click.option("--layout", type=click.Choice(["tsne", "umap"]), default="tsne", show_default=True,
+              help="How the picture of the cells is laid out.")  # fmt: skip
+@click.option("--scale", is_flag=True, help="Divide every gene by its standard deviation.")
+@click.option(
+    "--max-labels", type=click.IntRange(min=1), default=1, help="2: find doublets between clusters."
+)
+@input_options
+@work_options
+def run(**options: Any) -> None:
+    """Find clusters in INPUT and the genes that define them.
+
+    INPUT is .h5ad, .zarr, a 10x .h5 file or folder (matrix.mtx), .loom, .csv or .tsv (with
+    names in the first row and column; may be gzipped), or .npz.
+
+    Writes clusters.csv, genes.csv, result.h5ad, report.html and run.json.
+
+    \b
+    Examples:
+      ksparse run cells.h5ad -k 9 --genes 100 -o results/
+      ksparse run filtered_feature_bc_matrix/ -k 12 --min-cells 10 --unique-names -o pbmc/
+      ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
+    """
+    source = source_of(options)
+    with new_folder(options["output"], RESULTS, options["force"]) as folder:
+        opened, scores = cluster_and_write(folder, source, options, ["run", source.path])
+    _say(opened, scores, options["output"])
+
+
+def cluster_and_write(
+    folder: Path, source: jobs.Source, options: dict[str, Any], start: list[Any]
+) -> tuple[Any, dict[str, float]]:
+    """Do the whole job on a file, and write all results to a folder."""
+    words = [*start, "-k", options["clusters"], "--genes", options["genes"], *source.words()]
+    for flag, name in (("--path", "with_path"), ("--scale", "scale")):
+        words += [flag] * bool(options[name])
+    for flag, name, default in (("--layout", "layout", "tsne"), ("--max-labels", "max_labels", 1)):
+        words += [flag, options[name]] if options[name] != default else []
+    command = command_line([*words, "--seed", options["seed"], "-o", options["output"]])
+    n_steps = 5 + bool(options["with_path"])
+    with limited_threads(options["threads"]), Steps(n_steps, options["verbose"]) as steps:
+        opened = jobs.open_source(source, steps)
+        scores = jobs.cluster(
+            opened, steps, options["clusters"], options["genes"], options["seed"],
+            with_path=options["with_path"], layout=options["layout"], scale=options["scale"],
+            max_labels=options["max_labels"],
+        )  # fmt: skip
+        shown = {name: value for name, value in options.items() if name not in ("input", "force")}
+        about = jobs.about_run(opened, command, shown, steps)
+        jobs.write_results(folder, opened, steps, about, scores)
+    return opened, scores
+
+
+def _say(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
+    entry = opened.adata.uns[jobs.KEY]
+    results, size = entry["results"], entry["clusters"]["size"]
+    click.echo(
+        f"{results['n_cells']:,} cells in {len(size)} clusters of "
+        f"{', '.join(f'{n:,}' for n in size)}; {results['n_features']:,} of "
+        f"{results['n_genes']:,} genes selected."
+    )
+    if scores:
+        jobs.say_scores(opened.source.label_column, scores)
+    click.echo(f"Report: {output / 'report.html'}")
+
+
+@app.command(short_help="Simulate counts with known clusters and genes.")
+@click.option("--cells", type=click.IntRange(min=1), default=600, show_default=True)
+@click.option("--genes", type=click.IntRange(min=1), default=2000, show_default=True)
+@click.option("--clusters", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option(
+    "--markers",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    help="Marker genes of each cluster.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
+@out_option("simulated.h5ad", "File to write.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def simulate(
+    cells: int, genes: int, clusters: int, markers: int, seed: int, output: Path, force: bool
+) -> None:
+    """Write simulated counts (.h5ad): obs has label, var has is_marker.
+
+    \b
+    Examples:
+      ksparse simulate --cells 3000 --clusters 8 -o sim.h5ad
+      ksparse run sim.h5ad -k 8 --label-column label -o out/
+    """
+    check_file(output, force)
+    if output.suffix != ".h5ad":
+        raise click.UsageError(f"{output} must end with .h5ad.")
+    _simulated(output, cells, genes, clusters, markers, seed)
+    click.echo(f"{cells:,} cells x {genes:,} genes, {clusters} clusters: {output}")
+
+
+def _simulated(path: Path, cells: int, genes: int, clusters: int, markers: int, seed: int) -> Any:
+    from ksparse.simulate import simulate_counts
+
+    data = simulate_counts(cells, genes, clusters, n_markers=markers, random_state=seed)
+    adata = data.to_anndata()
+    write_h5ad(path, adata)
+    return adata
+
+
+@app.command(short_help="The whole job on simulated data.")
+@out_option("ksparse-demo")
+@work_options
+def demo(**options: Any) -> None:
+    """Simulate 600 cells x 2,000 genes in 4 clusters, find them and 40 genes, compare.
+
+    \b
+    Examples:
+      ksparse demo
+      ksparse demo --seed 3 -o demo3/ --force
+    """
+    names = ("simulated.h5ad", *RESULTS)
+    whole_job = {"clusters": 4, "genes": 40, "with_path": True, "layout": "tsne"}
+    job = options | whole_job | {"scale": False, "max_labels": 1}
+    data = options["output"] / names[0]
+    with new_folder(options["output"], names, options["force"]) as folder:
+        click.echo("Simulated 600 cells x 2,000 genes: 4 clusters with 40 marker genes each.")
+        truth = _simulated(folder / names[0], 600, 2000, 4, 40, options["seed"])
+        source = jobs.Source(folder / names[0], label_column="label", shown_as=data)
+        opened, scores = cluster_and_write(folder, source, job, ["run", data])
+    chosen = opened.adata.var["ksparse_selected"].to_numpy()
+    share = truth.var["is_marker"].to_numpy()[chosen].mean()
+    click.echo(f"{share:.0%} of the selected genes are markers.")
+    _say(opened, scores, options["output"])

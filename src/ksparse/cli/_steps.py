@@ -1,0 +1,91 @@
+"""What the command line tells while it works, and what it remembers of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ksparse.progress import progress_bar
+
+__all__ = ["Steps", "checksum", "command_line"]
+
+
+class Steps:
+    """The steps of a job: a bar on a terminal, a line for each with -v, seconds for later."""
+
+    def __init__(self, total: int, verbose: int) -> None:
+        self.seconds: dict[str, float] = {}
+        self.verbose = verbose
+        self._bar = progress_bar(total, "ksparse", 1)
+
+    @contextmanager
+    def step(self, name: str, what: str) -> Iterator[None]:
+        """Time a step."""
+        self._bar.set_postfix_str(what)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - start, 3)
+        self._bar.update()
+        self.tell(f"{what}: {self.seconds[name]:.1f} s")
+
+    def tell(self, text: str) -> None:
+        """Write a line to standard error if -v was given."""
+        if self.verbose:
+            self._bar.clear()
+            click.echo(f"ksparse: {text}", err=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.close()
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, or of all files in a folder with their names."""
+    total = hashlib.sha256()
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if path.is_dir():
+            total.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                total.update(block)
+    return total.hexdigest()
+
+
+def command_line(words: list[Any]) -> str:
+    """A command that can be pasted into a shell."""
+    return shlex.join(["ksparse", *(str(word) for word in words)])
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """Collect the warnings of a block, besides showing them."""
+    notes: list[str] = []
+    shown = warnings.showwarning
+
+    def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            notes.append(" ".join(str(message).split()))
+        shown(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield notes
+    finally:
+        warnings.showwarning = shown
+        sys.stderr.flush()

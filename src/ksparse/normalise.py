@@ -1,0 +1,131 @@
+"""Counts: how to recognise them, and log(1 + counts per 10,000)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+__all__ = ["log_normalise", "looks_like_counts", "looks_unlogged"]
+
+# Values that are looked at together; logarithms of anything countable stay below LARGEST_LOG.
+BLOCK, LARGEST_LOG = 2**20, 50.0
+
+
+def log_normalise(counts: Any, total: float = 1e4) -> Any:
+    """log(1 + counts per `total`) of each sample; samples without counts stay zero.
+
+    Sparse data stay sparse, dense data stay dense, and `counts` itself is not changed.
+
+    Parameters
+    ----------
+    counts : array-like or sparse matrix, samples x features
+        Counts.
+    total : float
+        What every sample is scaled to.
+
+    Returns
+    -------
+    csr_array or ndarray of float32
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from ksparse.normalise import log_normalise
+    >>> log_normalise(sp.csr_array([[1, 3], [0, 2]]), total=4).toarray().round(2)
+    array([[0.69, 1.39],
+           [0.  , 1.61]], dtype=float32)
+    """
+    if not isinstance(total, Real) or not 0 < total < np.inf:
+        raise ValueError(f"total={total!r} must be a finite number > 0.")
+    counts = check_array(counts, accept_sparse="csr", dtype=(np.float32, np.float64))
+    values = counts.data if sp.issparse(counts) else counts
+    if values.size and values.min() < 0:
+        raise ValueError(
+            f"counts has {int((values < 0).sum())} negative values, the smallest "
+            f"{values.min():g}: give counts, which are >= 0."
+        )
+    depth = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
+    empty = int((depth == 0).sum())
+    if empty:
+        warnings.warn(
+            f"{empty} of {depth.size} samples have no counts, and stay zero: "
+            "leave them out for clearer clusters.",
+            UserWarning,
+            stacklevel=2,
+        )
+    factor = (total / np.where(depth > 0, depth, 1.0)).astype(np.float32)
+    if not sp.issparse(counts):
+        out = counts.astype(np.float32)
+        out *= factor[:, None]
+        return np.log1p(out, out=out)
+    scaled = counts.data.astype(np.float32) * np.repeat(factor, np.diff(counts.indptr))
+    return sp.csr_array(
+        (np.log1p(scaled), counts.indices.copy(), counts.indptr.copy()), shape=counts.shape
+    )
+
+
+def _blocks(X: Any) -> Iterator[Any]:
+    """The stored values, some at a time."""
+    if sp.issparse(X):
+        for start in range(0, X.data.size, BLOCK):
+            yield X.data[start : start + BLOCK]
+    else:
+        step = max(1, BLOCK // max(1, X.shape[1]))
+        for start in range(0, X.shape[0], step):
+            yield X[start : start + step]
+
+
+def looks_like_counts(X: Any) -> bool:
+    """Whether the data are whole numbers >= 0, and more than yes and no.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        The data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ksparse.normalise import looks_like_counts
+    >>> looks_like_counts(np.array([[0, 3], [12, 1]])), looks_like_counts(np.array([[0.5, 3]]))
+    (True, False)
+    """
+    if X.dtype.kind not in "fiu":
+        return False
+    largest = 0.0
+    for block in _blocks(X):
+        if not np.isfinite(block).all() or (block < 0).any() or (block != np.rint(block)).any():
+            return False
+        largest = max(largest, float(block.max(initial=0)))
+    return largest > 1
+
+
+def looks_unlogged(X: Any) -> bool:
+    """Whether the data are >= 0 and too large for logarithms, such as counts per million.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        The data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ksparse.normalise import looks_unlogged
+    >>> looks_unlogged(np.array([[0.0, 1300.5]])), looks_unlogged(np.array([[0.0, 7.2]]))
+    (True, False)
+    """
+    if X.dtype.kind not in "fiu":
+        return False
+    largest = 0.0
+    for block in _blocks(X):
+        if (block < 0).any():
+            return False
+        largest = max(largest, float(block.max(initial=0)))
+    return largest > LARGEST_LOG

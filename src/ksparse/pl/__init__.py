@@ -1,0 +1,15 @@
+"""Pictures of what `ksparse.tl` found; each returns matplotlib Axes."""
+
+from ksparse.pl._embedding import embedding
+from ksparse.pl._genes import dotplot, genes, heatmap
+from ksparse.pl._results import clusters_vs_labels, convergence, path
+
+__all__ = [
+    "clusters_vs_labels",
+    "convergence",
+    "dotplot",
+    "embedding",
+    "genes",
+    "heatmap",
+    "path",
+]

@@ -1,0 +1,133 @@
+"""Cells on a plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse.layout import layout
+from ksparse.metrics import correctly_placed
+from ksparse.plotting import cluster_colours, one_axes, saved
+from ksparse.tl._data import expression_of, found, label_column
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["embedding"]
+
+TITLES = {"tsne": "t-SNE", "umap": "UMAP"}
+
+
+def embedding(
+    adata: AnnData,
+    *,
+    key: str = "ksparse",
+    method: str = "tsne",
+    labels: str | None = None,
+    gene: str | None = None,
+    size: float | None = None,
+    random_state: int | None = 0,
+    ax: Any = None,
+    save: str | Path | None = None,
+) -> Any:
+    """Draw the projected cells on a plane, coloured by cluster or by a gene.
+
+    Parameters
+    ----------
+    adata : AnnData
+        With the results of `ksparse.tl.ksparse`.
+    key : str, default="ksparse"
+        The `key_added` of these results.
+    method : {"tsne", "umap"}, default="tsne"
+        How to lay out the cells. Coordinates that `ksparse.tl.embed` wrote are used.
+    labels : str, optional
+        Column of `adata.obs` with true labels: cells that are not in the cluster matched to
+        their class are black, as in the paper.
+    gene : str, optional
+        Colour by the expression of this gene instead.
+    size : float, optional
+        Size of the dots.
+    random_state : int or None, default=0
+        Seed of the layout.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    save : path, optional
+        Write the figure to this file too.
+
+    Returns
+    -------
+    Axes
+    """
+    entry = found(adata, key)
+    if labels is not None and gene is not None:
+        raise ValueError("labels and gene exclude each other: give one.")
+    stored = adata.obsm.get(f"{key}_{method}")
+    if stored is None:
+        stored = layout(np.asarray(adata.obsm[key]), method=method, random_state=random_state)
+    points = np.asarray(stored)
+    ax = one_axes(ax, width=5.6, height=4.6)
+    dot = size if size is not None else float(np.clip(6000 / len(points), 1.5, 24))
+    codes = np.asarray(adata.obs[key].cat.codes)
+    if gene is not None:
+        _by_gene(ax, adata, entry, points, gene, dot)
+    else:
+        _by_cluster(ax, points, codes, list(adata.obs[key].cat.categories), dot)
+        _title(ax, adata, codes, points, labels, dot)
+    ax.set(xticks=[], yticks=[], aspect="equal", anchor="W")
+    ax.set_xlabel(f"{TITLES.get(method, method)} of the projection", fontsize=9)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    return saved(ax, save)
+
+
+def _by_gene(ax: Any, adata: Any, entry: Any, points: Any, gene: str, dot: float) -> None:
+    if gene not in adata.var_names:
+        raise ValueError(f"gene={gene!r} is not in adata.var_names.")
+    values = expression_of(adata, entry, [gene])[:, 0]
+    order = np.argsort(values, kind="stable")  # the highest on top
+    shown = ax.scatter(*points[order].T, c=values[order], s=dot, cmap="viridis_r", linewidths=0)
+    ax.figure.colorbar(shown, ax=ax, shrink=0.6, label="expression")
+    ax.set_title(gene)
+
+
+def _by_cluster(
+    ax: Any, points: NDArray[Any], codes: NDArray[Any], names: list[str], dot: float
+) -> None:
+    colours = cluster_colours(len(names))
+    for cluster, name in enumerate(names):
+        here = codes == cluster
+        ax.scatter(
+            *points[here].T, s=dot, color=colours[cluster], linewidths=0,
+            label=f"{name} ({here.sum():,})",
+        )  # fmt: skip
+    for cluster, name in enumerate(names):
+        here = codes == cluster
+        if here.any():
+            ax.annotate(
+                name, np.median(points[here], axis=0), ha="center", va="center", fontsize=9,
+                weight="bold", bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "0.4",
+                                     "alpha": 0.85},
+            )  # fmt: skip
+
+
+def _title(ax: Any, adata: Any, codes: Any, points: Any, labels: str | None, dot: float) -> None:
+    title = f"{len(points):,} cells, {len(np.unique(codes))} clusters"
+    if labels is not None:
+        truth, known = label_column(adata, labels)
+        wrong = np.zeros(len(points), dtype=bool)
+        wrong[known] = ~correctly_placed(truth[known], codes[known])
+        share = 1 - wrong[known].mean()
+        if wrong.any():
+            ax.scatter(*points[wrong].T, s=1.3 * dot, color="black", linewidths=0,
+                       label=f"misplaced ({wrong.sum():,})")  # fmt: skip
+        title += f", {share:.1%} as in {labels}"
+    ax.set_title(title)
+    columns = 1 + len(ax.get_legend_handles_labels()[0]) // 16
+    ax.legend(
+        frameon=False, fontsize=8, title="cluster (cells)", title_fontsize=8, markerscale=1.0,
+        loc="center left", bbox_to_anchor=(1.0, 0.5), ncols=columns, scatterpoints=1,
+    )  # fmt: skip
+    for handle in ax.get_legend().legend_handles:
+        handle.set_sizes([30])

@@ -1,0 +1,110 @@
+"""HDF5 files: .h5ad, 10x Genomics' .h5 and .loom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ksparse.readers._mtx import only_genes, sparse_float32
+from ksparse.readers._table import BLOCK, _block, assemble
+
+__all__ = ["read_h5", "read_loom"]
+
+
+def read_h5(path: Path) -> Any:
+    """Read .h5ad or 10x .h5, whichever it is."""
+    import anndata
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        kind = set(file)
+        if "matrix" in kind and isinstance(file["matrix"], h5py.Group):
+            return only_genes(_read_10x(path, file["matrix"], 3))
+        if not kind & {"X", "obs", "var"}:
+            genomes = [
+                name for name in file if {"barcodes", "gene_names"} <= set(_keys(file[name]))
+            ]
+            if len(genomes) == 1:
+                return _read_10x(path, file[genomes[0]], 2)
+            if genomes:
+                raise ValueError(f"{path} holds {len(genomes)} genomes, but one is needed.")
+            raise ValueError(f"{path} is neither an .h5ad file nor one of 10x Genomics.")
+    return anndata.read_h5ad(path)
+
+
+def _keys(item: Any) -> Any:
+    return item.keys() if hasattr(item, "keys") else ()
+
+
+def _text(values: Any) -> Any:
+    return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in values[...]], object)
+
+
+def _read_10x(path: Path, group: Any, version: int) -> Any:
+    """Read the matrix: compressed columns are cells, of genes in rows."""
+    import pandas
+    from anndata import AnnData
+
+    parts = {"data", "indices", "indptr", "shape", "barcodes"}
+    if not parts <= set(group):
+        raise ValueError(f"{path} lacks {', '.join(sorted(parts - set(group)))} of a 10x matrix.")
+    n_genes, n_cells = (int(n) for n in group["shape"][...])
+    X = sp.csr_matrix(
+        (group["data"][...], group["indices"][...], group["indptr"][...]), shape=(n_cells, n_genes)
+    )
+    X.check_format()
+    if version == 3:
+        features = group["features"]
+        var = {"gene_ids": _text(features["id"])}
+        names = _text(features["name"])
+        if "feature_type" in features:
+            var["feature_types"] = _text(features["feature_type"])
+    else:
+        var, names = {"gene_ids": _text(group["genes"])}, _text(group["gene_names"])
+    obs = pandas.DataFrame(index=_text(group["barcodes"]))
+    return AnnData(sparse_float32(X), obs=obs, var=pandas.DataFrame(var, index=names))
+
+
+def read_loom(path: Path) -> Any:
+    """Read a loom file: genes in rows, attributes of rows and columns beside them."""
+    import h5py
+    import pandas
+    from anndata import AnnData
+
+    with h5py.File(path, "r") as file:
+        if "matrix" not in file or not isinstance(file["matrix"], h5py.Dataset):
+            raise ValueError(f"{path} has no matrix: it is not a loom file.")
+        matrix = file["matrix"]
+        n_genes, n_cells = matrix.shape
+        step = max(1, BLOCK // max(1, n_cells))
+        blocks = [_block(matrix[i : i + step].astype(np.float32)) for i in range(0, n_genes, step)]
+        if not blocks:
+            raise ValueError(f"{path} holds no genes.")
+        X = assemble(blocks).T
+        var = _attributes(file, "row_attrs", n_genes)
+        obs = _attributes(file, "col_attrs", n_cells)
+    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X)
+    genes = _names(var, ("Gene", "gene", "gene_names", "var_names", "Accession"), n_genes)
+    cells = _names(obs, ("CellID", "cell_id", "obs_names", "Barcode"), n_cells)
+    return AnnData(
+        X, obs=pandas.DataFrame(obs, index=cells), var=pandas.DataFrame(var, index=genes)
+    )
+
+
+def _attributes(file: Any, name: str, size: int) -> dict[str, Any]:
+    out = {}
+    for key, item in file.get(name, {}).items():
+        if getattr(item, "shape", None) == (size,):
+            values = item[...]
+            out[key] = _text(item) if values.dtype.kind in "SO" else values
+    return out
+
+
+def _names(attributes: dict[str, Any], known: tuple[str, ...], size: int) -> Any:
+    for name in known:
+        if name in attributes:
+            return np.array([str(value) for value in attributes[name]], dtype=object)
+    return np.array([str(i) for i in range(size)], dtype=object)

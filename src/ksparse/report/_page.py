@@ -1,0 +1,102 @@
+"""The page: a template, its script, and the data as JSON, which is never read as HTML."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ksparse.files import new_file
+from ksparse.report._content import report_content
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["write_report"]
+
+SCRIPTS = ("base.js", "cells.js", "genes.js", "charts.js", "main.js")
+
+
+def write_report(
+    adata: AnnData,
+    path: str | Path,
+    *,
+    key: str = "ksparse",
+    labels: str | None = None,
+    path_key: str = "ksparse_path",
+    title: str | None = None,
+    run: dict[str, Any] | None = None,
+) -> Path:
+    """Write a report that opens in a browser: cells, genes, clusters, how it was done.
+
+    One file that loads nothing from a network. At most 50,000 cells are drawn.
+
+    Parameters
+    ----------
+    adata : AnnData
+        With the results of `ksparse.tl.ksparse`. Coordinates that `ksparse.tl.embed` wrote
+        are used.
+    path : path
+        The file to write.
+    key : str, default="ksparse"
+        The `key_added` of these results.
+    labels : str, optional
+        Column of `adata.obs` with true labels.
+    path_key : str, default="ksparse_path"
+        Where `ksparse.tl.path` wrote its table; without it the report has no such part.
+    title : str, optional
+        Title of the page.
+    run : dict, optional
+        What the command line tells of its run: command, input, seconds.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ksparse as ks
+    >>> from ksparse.report import write_report
+    >>> adata = ks.simulate.simulate_counts(100, 500, 3, random_state=0).to_anndata()
+    >>> ks.tl.ksparse(adata, 3, n_features=20, normalize="log1p", random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(adata, folder + "/report.html", labels="label").stat().st_size < 100_000
+    True
+    """
+    content = report_content(adata, key, labels, path_key, title, run)
+    text = render_page(content)
+    path = Path(path)
+    with new_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def render_page(content: dict[str, Any]) -> str:
+    """Fill the template. Only our own script may run: its hash is in the page's policy."""
+    folder = files("ksparse.report")
+    parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    script = '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    values = {
+        "title": html.escape(content["title"]),
+        "style": (folder / "style.css").read_text(encoding="utf-8"),
+        "script": script,
+        "script_hash": f"sha256-{digest}",
+        "data": as_json(content),
+    }
+    template = (folder / "page.html").read_text(encoding="utf-8")
+    # In one pass: what stands in the data is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
+
+
+def as_json(content: Any) -> str:
+    """JSON without characters that could end a script element."""
+    text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,0 +1,123 @@
+// The table of the genes: sort, search, copy, download; a row colours the picture.
+const table = { sort: "rank", down: false, query: "", all: false, most: 300 };
+const clusterNames = data.clusters.map((cluster) => cluster.name);
+
+function columnValue(gene, column) {
+  if (column === "name") return gene.name.toLowerCase();
+  if (column.startsWith("c")) return gene[byId("shown").value][Number(column.slice(1))];
+  return gene[column];
+}
+
+function rows() {
+  const query = table.query.toLowerCase();
+  const out = data.genes.filter((gene) => gene.name.toLowerCase().includes(query));
+  const sign = table.down ? -1 : 1;
+  return out.sort((a, b) => {
+    const x = columnValue(a, table.sort), y = columnValue(b, table.sort);
+    return x < y ? -sign : x > y ? sign : a.rank - b.rank;
+  });
+}
+
+function sortBy(column, down) {
+  table.sort = column;
+  table.down = down;
+  fillTable();
+}
+
+function header() {
+  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "high in"], ...clusterNames.map((name, i) => [`c${i}`, name])];
+  const row = make("tr");
+  for (const [column, title] of columns) {
+    const sorted = table.sort === column ? (table.down ? "descending" : "ascending") : "none";
+    const chosen = state.highlight && state.highlight.kind === "cluster" && column === `c${state.highlight.index}`;
+    const kinds = [column === "name" || column === "cluster" ? "text" : "", chosen ? "chosen" : ""].join(" ").trim();
+    const starts = !["rank", "name", "cluster"].includes(column);
+    row.append(make("th", { scope: "col", "aria-sort": sorted, class: kinds },
+      make("button", { type: "button", "data-column": column, title: column[0] === "c" && column !== "cluster" ? `cluster ${title}` : title,
+        on: { click: () => sortBy(column, table.sort === column ? !table.down : starts) } }, title)));
+  }
+  byId("gene-table").tHead.replaceChildren(row);
+}
+
+function fillTable() {
+  header();
+  const list = rows(), kind = byId("shown").value;
+  const most = table.all ? list.length : Math.min(list.length, table.most);
+  const peak = Math.max(1e-12, ...data.genes.map((gene) => Math.max(...gene[kind].map(Math.abs))));
+  const body = byId("gene-table").tBodies[0];
+  body.replaceChildren(...list.slice(0, most).map((gene) => {
+    const selected = state.colour === "gene" && state.gene === gene.index;
+    const row = make("tr", { class: "gene", tabindex: 0, "aria-selected": selected, "data-gene": gene.index },
+      make("td", {}, gene.rank), make("td", { class: "text", title: gene.name }, gene.name), make("td", {}, format(gene.weight)),
+      make("td", { class: "text" }, make("span", { class: "chip" }, dot(data.clusters[gene.cluster].colour), clusterNames[gene.cluster])));
+    gene[kind].forEach((value, i) => {
+      const share = Math.min(1, Math.abs(value) / peak) ** 0.7;
+      const chosen = state.highlight && state.highlight.kind === "cluster" && state.highlight.index === i;
+      row.append(make("td", { class: [chosen ? "chosen" : "", share > 0.75 ? "on" : ""].join(" ").trim(),
+        css: { background: shade(value < 0 ? "minus" : "shade", share * 0.9) } }, kind === "mean" ? format(value, 2) : percent(value, kind === "contribution" && Math.abs(value) < 0.0995 ? 1 : 0)));
+    });
+    const choose = () => {
+      if (!gene.values) return;
+      byId("gene").value = "";
+      change(selected ? { colour: "cluster", gene: null } : { colour: "gene", gene: gene.index });
+      showPicture();
+    };
+    row.addEventListener("click", choose);
+    row.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });
+    return row;
+  }));
+  byId("gene-count").textContent = list.length === data.genes.length ? `${whole(list.length)} genes` : `${whole(list.length)} of ${whole(data.genes.length)} genes`;
+  const more = byId("all-rows");
+  more.hidden = most === list.length;
+  more.textContent = `Show all ${whole(list.length)} rows (${whole(most)} are shown)`;
+}
+
+const quoted = (value) => (/[",\n\r]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value));
+
+function csv() {
+  const kinds = ["contribution", "mean", "fraction"];
+  const head = ["rank", "gene", "weight", "cluster", ...kinds.flatMap((kind) => clusterNames.map((name) => `${kind}_${name}`))];
+  const lines = rows().map((gene) => [gene.rank, gene.name, gene.weight, clusterNames[gene.cluster], ...kinds.flatMap((kind) => gene[kind])]);
+  return [head, ...lines].map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+}
+
+async function copyNames(button) {
+  const text = rows().map((gene) => gene.name).join("\n");
+  try { await navigator.clipboard.writeText(text); }
+  catch { // a page from a file may have no clipboard: the old way
+    const area = make("textarea", { css: { position: "fixed", opacity: 0 } });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = `Copied ${whole(rows().length)}`;
+  setTimeout(() => { button.textContent = "Copy names"; }, 1500);
+}
+
+function setUpGenes() {
+  data.genes.forEach((gene, index) => { gene.index = index; });
+  byId("search").addEventListener("input", (event) => { table.query = event.target.value.trim(); fillTable(); });
+  byId("shown").addEventListener("change", fillTable);
+  byId("all-rows").addEventListener("click", () => { table.all = true; fillTable(); });
+  byId("copy").addEventListener("click", (event) => copyNames(event.target));
+  byId("download").addEventListener("click", () => {
+    const link = make("a", { download: "genes.csv", href: URL.createObjectURL(new Blob([csv()], { type: "text/csv" })) });
+    document.body.append(link);
+    link.click();
+    setTimeout(() => { URL.revokeObjectURL(link.href); link.remove(); }, 1000);
+  });
+  byId("genes-hint").textContent = data.genes_hint;
+  let highlighted = null;
+  listeners.push(() => { // a highlighted cluster brings its genes to the top
+    const now = state.highlight && state.highlight.kind === "cluster" ? state.highlight.index : null;
+    if (now !== highlighted) {
+      highlighted = now;
+      table.sort = now === null ? "rank" : `c${now}`;
+      table.down = now !== null;
+      byId("gene-table").closest(".scroll").scrollTop = 0;
+    }
+    fillTable();
+  });
+}

@@ -1,0 +1,9 @@
+"""Tools for AnnData, in scanpy's manner: results are written into the object."""
+
+from ksparse.tl._embed import embed
+from ksparse.tl._fit import ksparse
+from ksparse.tl._path import path
+from ksparse.tl._predict import predict
+from ksparse.tl._rank_genes import rank_genes
+
+__all__ = ["embed", "ksparse", "path", "predict", "rank_genes"]

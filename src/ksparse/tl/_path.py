@@ -1,0 +1,90 @@
+"""How many genes: the path, for AnnData."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ksparse.path import FeaturePath, feature_path
+from ksparse.tl._data import check_adata, expression, gene_mask, label_column
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["path"]
+
+
+def path(
+    adata: AnnData,
+    n_clusters: int,
+    *,
+    n_features: Iterable[int] | None = None,
+    labels: str | None = None,
+    layer: str | None = None,
+    mask_var: Any = None,
+    normalize: str | None = None,
+    key_added: str = "ksparse_path",
+    random_state: int | np.random.RandomState | None = None,
+    verbose: int = 0,
+    **options: Any,
+) -> FeaturePath:
+    """Quality of the clusters along numbers of genes; see `ksparse.feature_path`.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Cells x genes.
+    n_clusters : int
+        Number of clusters.
+    n_features : iterable of int, optional
+        Numbers of genes to try; 20 between 5 and 500 by default.
+    labels : str, optional
+        Column of `adata.obs` with true labels, for accuracy, ARI and NMI.
+    layer, mask_var, normalize
+        As in `ksparse.tl.ksparse`.
+    key_added : str, default="ksparse_path"
+        Under which name to write the table.
+    random_state : int, RandomState or None
+        Seed.
+    verbose : int
+        1 shows a progress bar on a terminal.
+    **options
+        Other options of `ksparse.feature_path` or parameters of `ksparse.KSparse`.
+
+    Returns
+    -------
+    FeaturePath
+        `.best()` is the smallest number of genes that will do. This field is written:
+
+    `.uns[key_added]` : dict of ndarray
+        The columns of the table, and best. `ksparse.pl.path` draws it.
+
+    Examples
+    --------
+    >>> import ksparse as ks
+    >>> adata = ks.simulate.simulate_counts(200, 500, 3, random_state=0).to_anndata()
+    >>> path = ks.tl.path(adata, 3, n_features=[5, 20, 50], normalize="log1p", random_state=0)
+    >>> adata.uns["ksparse_path"]["n_features"]
+    array([ 5, 20, 50])
+    """
+    check_adata(adata)
+    truth = None
+    if labels is not None:
+        truth, known = label_column(adata, labels)
+        if not known.all():
+            raise ValueError(
+                f"labels={labels!r} has {int((~known).sum())} missing values: name them, or "
+                "leave these cells out."
+            )
+    mask = gene_mask(adata, mask_var)
+    X, _ = expression(adata, layer, normalize)
+    if mask is not None:
+        X = X[:, np.flatnonzero(mask)]
+    result = feature_path(
+        X, n_clusters, n_features=n_features, labels=truth, random_state=random_state,
+        verbose=verbose, **options,
+    )  # fmt: skip
+    adata.uns[key_added] = dict(result.columns) | {"best": result.best()}
+    return result

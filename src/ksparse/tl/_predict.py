@@ -1,0 +1,159 @@
+"""Clusters of new cells."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ksparse.estimator import KSparse
+from ksparse.tl._data import check_adata, check_gene_names, expression, found, selected_genes
+from ksparse.tl._fit import write_labels
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["predict"]
+
+SHOWN = 5
+
+
+def predict(
+    model: KSparse | AnnData,
+    new_adata: AnnData,
+    *,
+    key: str = "ksparse",
+    layer: str | None = None,
+    normalize: str | None = "model",
+    min_share: float = 0.8,
+    key_added: str | None = None,
+    copy: bool = False,
+) -> AnnData | None:
+    """Place new cells in the clusters that were found in others.
+
+    Genes are aligned by name, and only the selected ones are needed. One that is missing
+    in the new cells is taken to have its mean, which speaks for no cluster.
+
+    Parameters
+    ----------
+    model : AnnData or KSparse
+        An object with the results of `ksparse.tl.ksparse`, or a model that was fitted on a
+        data frame, so that it knows the names of its features.
+    new_adata : AnnData
+        The new cells.
+    key : str, default="ksparse"
+        The `key_added` of the results, if `model` is an AnnData object.
+    layer : str, optional
+        Use this layer of `new_adata` instead of its X.
+    normalize : {"model", None, "log1p", "auto"}, default="model"
+        "model": what was done to the cells of `model` (nothing, if that is a KSparse). Else
+        as in `ksparse.tl.ksparse`: None takes the values as they are.
+    min_share : float, default=0.8
+        Share of the selected genes that must be there. A warning names the missing ones.
+    key_added : str, optional
+        Under which name to write the results; `key` by default.
+    copy : bool, default=False
+        Whether to return a copy with the results, and leave `new_adata` as it is.
+
+    Returns
+    -------
+    AnnData or None
+        None unless `copy`. These fields are written:
+
+    `.obs[key_added]` : categorical of str
+        Cluster of each cell; the categories are all clusters of `model`.
+    `.obs[key_added + "_probability"]` : float
+        How near the cell is to its cluster, compared with the others; see
+        `ksparse.KSparse.predict_proba`.
+    `.obsm[key_added]` : ndarray, cells x components
+        The cells in the projection.
+
+    Examples
+    --------
+    >>> import ksparse as ks
+    >>> adata = ks.simulate.simulate_counts(300, 500, 3, random_state=0).to_anndata()
+    >>> old, new = adata[:200].copy(), adata[200:].copy()
+    >>> ks.tl.ksparse(old, 3, n_features=20, normalize="log1p", random_state=0)
+    >>> ks.tl.predict(old, new)
+    >>> new.obs["ksparse"].cat.categories.tolist()
+    ['0', '1', '2']
+    """
+    check_adata(new_adata)
+    check_gene_names(new_adata)
+    if not (isinstance(min_share, int | float) and 0 < min_share <= 1):
+        raise ValueError(f"min_share={min_share!r} must be a number in (0, 1].")
+    if isinstance(model, KSparse):
+        fitted, genes = _selected_part(model)
+        done = "no"
+    else:
+        entry = found(model, key)
+        stored = entry["model"]
+        fitted = _model_of(stored["weights"], stored["centroids"], stored["mean"], stored["scale"],
+                           float(stored["spread"]))  # fmt: skip
+        genes = selected_genes(entry)
+        done = str(entry["results"]["normalized"])
+    if normalize == "model":
+        normalize = None if done == "no" else done
+    where = new_adata.var_names.get_indexer(genes)
+    _check_missing(genes[where < 0], genes.size, min_share)
+    X, _ = expression(new_adata, layer, normalize)
+    here = where >= 0
+    values = X[:, where[here]]
+    # Without a gene is the same as with the gene at its mean, for centred data.
+    fitted = _model_of(fitted.weights_[here], fitted.centroids_, fitted.mean_[here],
+                       fitted.scale_[here], fitted._spread)  # fmt: skip
+    if copy:
+        new_adata = new_adata.to_memory() if new_adata.isbacked else new_adata.copy()
+    key_added = key if key_added is None else key_added
+    likelihood = fitted.predict_proba(values)
+    write_labels(new_adata, key_added, fitted.predict(values), likelihood.shape[1])
+    new_adata.obs[f"{key_added}_probability"] = likelihood.max(axis=1)
+    new_adata.obsm[key_added] = fitted.project(values)
+    return new_adata if copy else None
+
+
+def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> None:
+    if not missing.size:
+        return
+    names = ", ".join(repr(str(name)) for name in missing[:SHOWN])
+    more = f" and {missing.size - SHOWN} more" if missing.size > SHOWN else ""
+    present = n_genes - missing.size
+    if present < min_share * n_genes:
+        raise ValueError(
+            f"new_adata has {present} of the {n_genes} selected genes, fewer than "
+            f"min_share={min_share:g} of them; missing: {names}{more}."
+        )
+    warnings.warn(
+        f"new_adata lacks {missing.size} of the {n_genes} selected genes, which are taken to "
+        f"have their mean: {names}{more}.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _selected_part(model: KSparse) -> tuple[KSparse, NDArray[Any]]:
+    check_is_fitted(model)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise ValueError(
+            "model does not know the names of its features: fit it on a data frame, or give "
+            "the AnnData object with the results of ksparse.tl.ksparse."
+        )
+    chosen = np.flatnonzero(model.get_support())
+    scale = np.broadcast_to(model.scale_, model.mean_.shape)
+    part = _model_of(model.weights_[chosen], model.centroids_, model.mean_[chosen], scale[chosen],
+                     model._spread)  # fmt: skip
+    return part, np.asarray(names)[chosen].astype(str)
+
+
+def _model_of(weights: Any, centroids: Any, mean: Any, scale: Any, spread: float) -> KSparse:
+    """A fitted model of the selected genes alone."""
+    model = KSparse(len(centroids))
+    model.weights_, model.centroids_ = np.asarray(weights), np.asarray(centroids)
+    model.mean_, model.scale_ = np.asarray(mean), np.asarray(scale)
+    model._spread = spread
+    model.n_features_in_ = len(weights)
+    return model

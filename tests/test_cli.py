@@ -1,0 +1,436 @@
+"""The command line: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import ksparse as ks
+from ksparse.cli import _jobs as jobs
+from ksparse.cli import main
+from ksparse.metrics import clustering_accuracy
+
+anndata = pytest.importorskip("anndata")
+
+RESULTS = ["clusters.csv", "genes.csv", "report.html", "result.h5ad", "run.json"]
+
+
+@pytest.fixture(scope="module")
+def cells(simulated, tmp_path_factory):
+    path = tmp_path_factory.mktemp("in") / "cells.h5ad"
+    simulated.write_h5ad(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(cells, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("out") / "new" / "folder"
+    words = ["run", cells, "-k", 3, "--genes", 12, "-o", folder, "--label-column", "label"]
+    assert run(*words, "--min-cells", 5) == 0
+    return folder
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def one_line(capsys):
+    error = capsys.readouterr().err
+    assert error.startswith("ksparse: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_run_writes_what_python_finds(results, simulated):
+    assert names(results) == RESULTS
+    adata = simulated.copy()
+    adata.var["kept"] = np.asarray((adata.X != 0).sum(axis=0)).ravel() >= 5
+    ks.tl.ksparse(adata, 3, n_features=12, normalize="log1p", mask_var="kept", random_state=0)
+    ks.tl.rank_genes(adata)
+    clusters = table(results / "clusters.csv")
+    assert [row["cell"] for row in clusters] == adata.obs_names.tolist()
+    assert [row["cluster"] for row in clusters] == adata.obs["ksparse"].tolist()
+    assert [row["label"] for row in clusters] == adata.obs["label"].tolist()
+    assert all(1 / 3 < float(row["probability"]) <= 1 for row in clusters)
+
+    genes = table(results / "genes.csv")
+    weights = adata.var["ksparse_weight"].sort_values(ascending=False, kind="stable")
+    assert [row["gene"] for row in genes] == weights.index[:12].tolist()
+    assert [int(row["rank"]) for row in genes] == list(range(1, 13))
+    for row in genes:
+        j = adata.var_names.get_loc(row["gene"])
+        assert float(row["weight"]) == pytest.approx(adata.var["ksparse_weight"].iloc[j], rel=1e-4)
+        for c in range(3):
+            share = adata.varm["ksparse_contribution"][j, c]
+            assert float(row[f"contribution_{c}"]) == pytest.approx(share, rel=1e-4)
+            here = (adata.obs["ksparse"] == str(c)).to_numpy()
+            values = ks.simulate.log_normalise(adata.X)[here][:, [j]].toarray()
+            assert float(row[f"mean_{c}"]) == pytest.approx(values.mean(), rel=1e-4)
+            assert float(row[f"fraction_{c}"]) == pytest.approx((values > 0).mean(), rel=1e-4)
+
+    written = anndata.read_h5ad(results / "result.h5ad")
+    assert written.obs["ksparse"].tolist() == adata.obs["ksparse"].tolist()
+    assert abs(written.X - simulated.X).sum() == 0  # the data are as they were
+    assert {"rank_genes_groups", "ksparse"} <= set(written.uns)
+    assert "ksparse_tsne" in written.obsm
+
+
+def test_run_json_tells_how_it_was_done(results, cells):
+    import hashlib
+
+    about = json.loads((results / "run.json").read_text(encoding="utf-8"))
+    assert about["input"]["sha256"] == hashlib.sha256(cells.read_bytes()).hexdigest()
+    assert about["input"]["path"] == str(cells)
+    assert about["options"]["seed"] == 0
+    assert about["parameters"]["n_clusters"] == 3
+    assert about["results"]["n_features"] == 12
+    assert sum(about["results"]["cluster_sizes"]) == 240
+    assert about["versions"]["ksparse"] == ks.__version__
+    assert 0.9 < about["scores"]["accuracy"] <= 1
+    assert {"read", "fit", "layout", "write"} <= set(about["seconds"])
+
+
+def test_the_command_in_run_json_gives_the_same_again(results, tmp_path, monkeypatch):
+    import shlex
+
+    about = json.loads((results / "run.json").read_text(encoding="utf-8"))
+    words = shlex.split(about["command"])
+    assert words[0] == "ksparse"
+    words[words.index("-o") + 1] = str(tmp_path / "again")
+    assert run(*words[1:]) == 0
+    for name in ("clusters.csv", "genes.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (results / name).read_bytes()
+
+
+def test_the_number_of_threads_changes_nothing(cells, results, tmp_path):
+    words = ["run", cells, "-k", 3, "--genes", 12, "--label-column", "label", "--min-cells", 5]
+    assert run(*words, "--threads", 1, "-o", tmp_path / "one") == 0
+    for name in ("clusters.csv", "genes.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (results / name).read_bytes()
+
+
+def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, capsys):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    (folder / "genes.csv").write_text("older")
+    words = ["run", cells, "-k", 3, "--genes", 5, "-o", folder]
+    assert run(*words) == 2
+    assert "genes.csv exists: give --force" in one_line(capsys)
+    assert (folder / "genes.csv").read_text() == "older"
+    assert run(*words, "--force") == 0
+    assert len(table(folder / "genes.csv")) == 5
+    assert (folder / "mine.txt").read_text() == "mine"
+    assert names(folder) == sorted([*RESULTS, "mine.txt"])
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["run", "gone.h5ad", "-k", "3", "-o", "out"], "gone.h5ad does not exist"),
+        (["run", "CELLS", "-k", "300", "-o", "out"], "n_samples=240 should be >= n_clusters=300"),
+        (["run", "CELLS", "-k", "3", "--genes", "999", "-o", "out"], "n_features=999 .* 300"),
+        (["run", "CELLS", "-k", "3", "--label-column", "no", "-o", "out"], "'no' is not .*'label'"),
+        (["run", "CELLS", "-k", "3", "--layer", "no", "-o", "out"], "layer='no'"),
+        (["run", "CELLS", "-k", "3", "--min-cells", "9999", "-o", "out"], "No genes .*9999"),
+        (["run", "CELLS", "-k", "0", "-o", "out"], "'-k'.*0 is not in the range"),
+        (["run", "CELLS", "-k", "x", "-o", "out"], "'x' is not a valid integer"),
+        (["run", "CELLS", "-k", "3", "--genes", "few", "-o", "out"], "'few' is neither"),
+        (["run", "CELLS", "-k", "3"], "Missing option '-o'"),
+        (["run", "CELLS", "-o", "out"], "Missing option '-k'"),
+        (["run", "CELLS", "-k", "3", "-o", "CELLS"], "is a file: give a folder"),
+        (["run", "CELLS", "-k", "3", "-o", "out", "--what"], "No such option.*--what"),
+        (["walk"], "No such command 'walk'"),
+        (["run", "bad.csv", "-k", "2", "-o", "out"], "'oops' is not a number .line 3, column 'b'"),
+        (["run", "twice.csv", "-k", "2", "-o", "out"], "repeated gene names .*'a'.*--unique-names"),
+        (["path", "CELLS", "-k", "3", "--genes", "5-x", "-o", "out"], "numbers such as 2-8"),
+        (["choose-k", "CELLS", "-k", "0-3", "-o", "out"], "0"),
+        (["predict", "CELLS", "CELLS", "-o", "out"], "holds no result"),
+        (["report", "CELLS", "-o", "out.html"], "holds no result"),
+        (["simulate", "-o", "sim.csv"], "must end with .h5ad"),
+        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "n_samples=2"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line_and_exit_code_2(words, part, cells, tmp_path, monkeypatch, capsys):
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("c,a,b\nx,1,2\ny,3,oops\n")
+    (tmp_path / "twice.csv").write_text("c,a,a\nx,1,2\ny,3,4\n")
+    before = names(tmp_path)
+    assert run(*(cells if word == "CELLS" else word for word in words)) == 2
+    assert re.search(part, one_line(capsys))
+    assert names(tmp_path) == before  # nothing was left behind
+
+
+def test_debug_shows_where(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        run("run", "gone.h5ad", "-k", 3, "-o", tmp_path / "out", "--debug")
+
+
+def test_a_fault_of_ours_is_told_as_such(monkeypatch, tmp_path, cells, capsys):
+    monkeypatch.setattr(ks.tl, "ksparse", lambda *a, **b: 1 / 0)
+    assert run("run", cells, "-k", 3, "-o", tmp_path / "out") == 1
+    assert "a fault in ksparse, ZeroDivisionError" in one_line(capsys)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "path", "choose-k", "predict", "report", "simulate", "demo"]
+)
+def test_help_shows_examples(command, capsys):
+    assert run(command, "--help") == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text
+    assert f"ksparse {command}" in text
+
+
+def test_the_version_is_told(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.strip() == f"ksparse {ks.__version__}"
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert run() == 2
+    assert "choose-k" in capsys.readouterr().err
+
+
+def test_a_table_with_labels_and_genes_in_columns(simulated, tmp_path, capsys):
+    frame = simulated.to_df()
+    frame.insert(3, "kind of cell", simulated.obs["label"].to_numpy())
+    frame.to_csv(tmp_path / "t.csv.gz")
+    words = ["run", tmp_path / "t.csv.gz", "-k", 3, "--genes", 12, "-o", tmp_path / "out"]
+    assert run(*words, "--label-column", "kind of cell") == 0
+    assert "Against kind of cell: accuracy" in capsys.readouterr().out
+    rows = table(tmp_path / "out" / "clusters.csv")
+    truth = [row["kind of cell"] for row in rows]
+    assert clustering_accuracy(truth, [row["cluster"] for row in rows]) > 0.9
+
+
+def test_normalisation_can_be_turned_off_with_a_word(cells, tmp_path, capsys):
+    words = ["run", cells, "-k", 3, "--genes", 12, "--normalize", "none", "-o", tmp_path / "out"]
+    assert run(*words) == 0
+    assert "ksparse: warning: adata.X looks like raw counts" in capsys.readouterr().err
+    about = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert about["results"]["normalized"] == "no"
+    assert "raw counts" in about["notes"][0]
+
+
+def test_verbose_tells_the_steps_and_silence_is_the_default(cells, tmp_path, capsys):
+    words = ["run", cells, "-k", 3, "--genes", 5, "-o", tmp_path / "out"]
+    assert run(*words) == 0
+    assert capsys.readouterr().err == ""
+    assert run(*words, "--force", "-v") == 0
+    error = capsys.readouterr().err
+    for step in ("reading cells.h5ad", "clustering", "laying out cells", "writing"):
+        assert f"ksparse: {step}: " in error
+
+
+def test_a_ranking_that_was_there_is_kept(simulated, tmp_path):
+    adata = simulated.copy()
+    adata.uns["rank_genes_groups"] = {"params": {"method": "wilcoxon"}}
+    adata.write_h5ad(tmp_path / "c.h5ad")
+    assert run("run", tmp_path / "c.h5ad", "-k", 3, "--genes", 5, "-o", tmp_path / "out") == 0
+    written = anndata.read_h5ad(tmp_path / "out" / "result.h5ad")
+    assert written.uns["rank_genes_groups"]["params"]["method"] == "wilcoxon"
+    assert "names" in written.uns["rank_genes_ksparse"]
+
+
+def test_missing_labels_are_not_scored(simulated, tmp_path):
+    adata = simulated.copy()
+    adata.obs["some"] = adata.obs["label"].where(np.arange(adata.n_obs) % 4 > 0)
+    adata.write_h5ad(tmp_path / "c.h5ad")
+    words = ["run", tmp_path / "c.h5ad", "-k", 3, "--genes", 5, "--label-column", "some", "--path"]
+    assert run(*words, "-o", tmp_path / "out") == 0
+    assert "60 cells have no some" in (tmp_path / "out" / "report.html").read_text()
+    assert table(tmp_path / "out" / "clusters.csv")[0]["some"] == ""
+
+
+def test_path_prints_and_writes_its_table(cells, tmp_path, capsys):
+    words = ["path", cells, "-k", 3, "--genes", "5,10,20", "--label-column", "label"]
+    assert run(*words, "-o", tmp_path / "out") == 0
+    text = capsys.readouterr().out
+    assert "best: " in text
+    assert names(tmp_path / "out") == ["path.csv", "path.png", "run.json"]
+    rows = table(tmp_path / "out" / "path.csv")
+    assert [row["n_features"] for row in rows] == ["5", "10", "20"]
+    assert float(rows[1]["accuracy"]) > 0.8
+
+
+def test_choose_k_says_what_each_method_chooses(cells, tmp_path, capsys):
+    words = ["choose-k", cells, "-k", "2-4", "--genes", 12, "-o", tmp_path / "out"]
+    assert run(*words) == 0
+    assert "k = 3" in capsys.readouterr().out
+    assert names(tmp_path / "out") == ["choose_k.csv", "choose_k.png", "run.json"]
+    assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == ["2", "3", "4"]
+
+
+def test_predict_places_new_cells(results, simulated, tmp_path, capsys):
+    simulated[:80, ::-1].copy().write_h5ad(tmp_path / "new.h5ad")
+    words = ["predict", results / "result.h5ad", tmp_path / "new.h5ad", "--label-column", "label"]
+    assert run(*words, "-o", tmp_path / "out") == 0
+    assert "Against label" in capsys.readouterr().out
+    assert names(tmp_path / "out") == ["clusters.csv", "result.h5ad", "run.json"]
+    expected = [row["cluster"] for row in table(results / "clusters.csv")][:80]
+    assert [row["cluster"] for row in table(tmp_path / "out" / "clusters.csv")] == expected
+
+
+def test_report_can_be_written_again(results, tmp_path, capsys):
+    path = tmp_path / "again.html"
+    assert run("report", results / "result.h5ad", "-o", path) == 0
+    text = path.read_text(encoding="utf-8")
+    assert "ksparse run" in text
+    assert run("report", results / "result.h5ad", "-o", path) == 2
+    assert "exists: give --force" in capsys.readouterr().err
+    assert run("report", results / "result.h5ad", "-o", path, "--force", "--title", "T <b>") == 0
+    assert "<title>T &lt;b&gt;</title>" in path.read_text(encoding="utf-8")
+
+
+def test_simulate_and_demo(tmp_path, capsys):
+    assert (
+        run("simulate", "--cells", 50, "--genes", 200, "--clusters", 2, "-o", tmp_path / "s.h5ad")
+        == 0
+    )
+    assert anndata.read_h5ad(tmp_path / "s.h5ad").shape == (50, 200)
+    assert run("simulate", "-o", tmp_path / "s.h5ad") == 2
+    capsys.readouterr()
+    folder = tmp_path / "demo"
+    assert run("demo", "-o", folder) == 0
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[-1] == f"Report: {folder / 'report.html'}"
+    assert "accuracy 9" in " ".join(lines)
+    assert names(folder) == sorted([*RESULTS, "simulated.h5ad"])
+    about = json.loads((folder / "run.json").read_text())
+    assert about["input"]["path"] == str(folder / "simulated.h5ad")
+
+
+def start(*words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "ksparse", *(str(word) for word in words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_stopped_leaves_nothing(tmp_path, number, code):
+    path = tmp_path / "big.h5ad"
+    ks.simulate.simulate_counts(4000, 1000, 6, random_state=0).to_anndata().write_h5ad(path)
+    process = start("run", path, "-k", 6, "-o", tmp_path / "deep" / "out", "-v")
+    for line in process.stderr:  # until it has begun
+        if "checksum" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert (
+        error.strip().splitlines()[-1]
+        == f"ksparse: {'interrupted' if code == 130 else 'terminated'}"
+    )
+    assert names(tmp_path) == ["big.h5ad"]
+
+
+def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monkeypatch):
+    from ksparse import path as module
+
+    real, calls = module.alternate, []
+
+    def stop_later(*words, **options):
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return real(*words, **options)
+
+    monkeypatch.setattr(module, "alternate", stop_later)
+    words = ["path", cells, "-k", 3, "--genes", "5,8,10,15,20", "-o", tmp_path / "out"]
+    assert run(*words) == 130
+    assert len(calls) > 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told_in_one_line(cells, tmp_path):
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("only root can make a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        (disk / "before.txt").write_text("mine")
+        process = start("run", cells, "-k", 3, "--genes", 5, "-o", disk / "out")
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert error == "ksparse: no space left on the disk; nothing was written\n"
+        assert names(disk) == ["before.txt"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_disk_that_fills_while_writing_is_told(cells, tmp_path, monkeypatch, capsys):
+    import errno
+
+    def full(*words, **options):
+        raise OSError(errno.ENOSPC, "No space left on device", "x")
+
+    monkeypatch.setattr(jobs, "write_h5ad", full)
+    assert run("run", cells, "-k", 3, "--genes", 5, "-o", tmp_path / "out") == 2
+    assert "no space left on the disk" in one_line(capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path):
+    done = subprocess.run(
+        f"{sys.executable} -m ksparse run --help | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("Usage: ksparse run")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bar_is_shown_on_a_terminal_only(cells, tmp_path):
+    pty = pytest.importorskip("pty")
+    import fcntl
+    import struct
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    words = [sys.executable, "-m", "ksparse", "run", str(cells), "-k", "3", "--genes", "5"]
+    process = subprocess.Popen(
+        [*words, "-o", str(tmp_path / "a")], stderr=follower, stdout=subprocess.DEVNULL
+    )
+    os.close(follower)
+    shown = b""
+    try:
+        while block := os.read(leader, 10_000):
+            shown += block
+    except OSError:  # how a terminal says that its other end is closed
+        pass
+    os.close(leader)
+    assert process.wait() == 0
+    assert b"ksparse:" in shown
+    assert b"%" in shown
+    quiet = subprocess.run([*words, "-o", str(tmp_path / "b")], capture_output=True)
+    assert quiet.stderr == b""

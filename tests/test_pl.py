@@ -1,0 +1,127 @@
+"""ksparse.pl: every picture shows what it says, where it was asked to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ksparse as ks
+from ksparse.metrics import correctly_placed
+from ksparse.plotting import cluster_colours
+
+matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("anndata")
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+
+PICTURES = {
+    "embedding": lambda adata, **at: ks.pl.embedding(adata, labels="label", **at),
+    "by_gene": lambda adata, **at: ks.pl.embedding(adata, gene=top(adata), **at),
+    "genes": lambda adata, **at: ks.pl.genes(adata, **at),
+    "heatmap": lambda adata, **at: ks.pl.heatmap(adata, **at),
+    "dotplot": lambda adata, **at: ks.pl.dotplot(adata, **at),
+    "convergence": lambda adata, **at: ks.pl.convergence(adata, **at),
+    "clusters_vs_labels": lambda adata, **at: ks.pl.clusters_vs_labels(adata, "label", **at),
+}
+
+
+def top(adata, cluster="0"):
+    return str(adata.uns["rank_genes_groups"]["names"][cluster][0])
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_drawn_where_asked_and_saved_whole(clustered, tmp_path, name):
+    figure, (left, right) = pyplot.subplots(1, 2)
+    path = tmp_path / f"{name}.png"
+    assert PICTURES[name](clustered, ax=right, save=path) is right
+    assert not left.has_data()
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    assert list(tmp_path.iterdir()) == [path]
+    new = PICTURES[name](clustered)
+    assert new.figure is not figure
+    assert new.get_title() or new.get_xlabel() or new.get_xticklabels()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_labels_do_not_overlap(clustered, name):
+    ax = PICTURES[name](clustered)
+    ax.figure.canvas.draw()
+    for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
+        boxes = [t.get_window_extent() for t in labels if t.get_text() and t.get_visible()]
+        overlaps = [a for i, a in enumerate(boxes) for b in boxes[i + 1 :] if a.overlaps(b)]
+        assert not overlaps
+
+
+def test_misplaced_cells_are_black(clustered):
+    ax = ks.pl.embedding(clustered, labels="label")
+    wrong = ~correctly_placed(clustered.obs["label"], clustered.obs["ksparse"])
+    assert wrong.any()
+    black = [c for c in ax.collections if tuple(c.get_facecolor()[0]) == (0, 0, 0, 1)]
+    assert len(black) == 1
+    np.testing.assert_allclose(
+        black[0].get_offsets(), clustered.obsm["ksparse_tsne"][wrong], rtol=1e-6
+    )
+    assert f"misplaced ({wrong.sum()})" in ax.get_legend_handles_labels()[1]
+
+
+def test_the_bars_are_the_largest_weights(clustered):
+    ax = ks.pl.genes(clustered, n_genes=5)
+    weights = clustered.var["ksparse_weight"].sort_values(ascending=False)[:5]
+    assert [t.get_text() for t in ax.get_yticklabels()] == weights.index.tolist()
+    bars = sorted((bar.get_width() for bar in ax.patches), reverse=True)
+    np.testing.assert_allclose(bars, weights)
+
+
+def test_the_confusion_has_every_cell_once(clustered):
+    ax = ks.pl.clusters_vs_labels(clustered, "label")
+    assert sum(int(t.get_text().replace(",", "")) for t in ax.texts) == clustered.n_obs
+
+
+def test_the_path_is_drawn_from_an_object_or_a_path(clustered, tmp_path):
+    adata = clustered.copy()
+    path = ks.tl.path(adata, 3, n_features=[5, 10, 20], normalize="log1p", random_state=0)
+    for given in (adata, path):
+        axes = ks.pl.path(given, save=tmp_path / "path.pdf")
+        np.testing.assert_allclose(axes[0].lines[0].get_ydata(), [5, 10, 20])
+        assert (tmp_path / "path.pdf").read_bytes()[:4] == b"%PDF"
+    with pytest.raises(ValueError, match="holds no path: run ksparse.tl.path"):
+        ks.pl.path(clustered)
+
+
+def test_cells_of_a_large_heat_map_are_drawn_at_random(clustered, monkeypatch):
+    from ksparse.pl import _genes
+
+    monkeypatch.setattr(_genes, "MOST_CELLS", 50)
+    ax = ks.pl.heatmap(clustered)
+    assert ax.images[0].get_array().shape[1] == 50
+    assert "50 of 240" in ax.get_xlabel()
+
+
+def test_colours_differ_for_many_clusters():
+    for n in (3, 7, 19, 40):
+        assert len(set(cluster_colours(n))) == n
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "part"),
+    [
+        (lambda a, p: ks.pl.embedding(a, gene="no"), ValueError, "gene='no' is not in"),
+        (lambda a, p: ks.pl.embedding(a, labels="no"), ValueError, "labels='no'"),
+        (lambda a, p: ks.pl.embedding(a, labels="label", gene="gene_0"), ValueError, "exclude"),
+        (lambda a, p: ks.pl.embedding(a, key="no"), ValueError, "run ksparse.tl.ksparse"),
+        (lambda a, p: ks.pl.genes(a, n_genes=0), ValueError, "n_genes=0 must be at least 1"),
+        (lambda a, p: ks.pl.genes(a, ax=3), TypeError, "ax must be matplotlib Axes, got int"),
+        (lambda a, p: ks.pl.genes(a, save=p / "x.docx"), ValueError, "must end with one of"),
+        (lambda a, p: ks.pl.dotplot(a.X), TypeError, "adata must be an AnnData"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(clustered, tmp_path, call, error, part):
+    with pytest.raises(error, match=part):
+        call(clustered, tmp_path)
+    assert not list(tmp_path.iterdir())

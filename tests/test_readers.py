@@ -1,0 +1,323 @@
+"""Every kind of file gives the same data, and damaged files one clear sentence."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.io import mmwrite
+
+from ksparse.readers import read
+
+anndata = pytest.importorskip("anndata")
+h5py = pytest.importorskip("h5py")
+
+COUNTS = np.random.default_rng(0).poisson(0.4, size=(12, 7)).astype(np.float32)
+CELLS = [f"cell {i}" for i in range(12)]
+GENES = ["Actb", "Gad1,2", 'Q"x', "Ünï", "NA", "007", "Zz"]
+
+
+def table(counts, rows, columns, separator=","):
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+    writer.writerow(["", *columns])
+    writer.writerows(
+        [name, *(f"{v:g}" for v in row)] for name, row in zip(rows, counts, strict=True)
+    )
+    return text.getvalue()
+
+
+def write_csv(path):
+    path.write_text(table(COUNTS, CELLS, GENES), encoding="utf-8")
+
+
+def write_tsv_gz(path):
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write(table(COUNTS, CELLS, GENES, "\t"))
+
+
+def write_h5ad(path):
+    as_anndata().write_h5ad(path)
+
+
+def write_zarr(path):
+    as_anndata().write_zarr(path)
+
+
+def as_anndata():
+    import pandas
+
+    return anndata.AnnData(
+        sp.csr_matrix(COUNTS), obs=pandas.DataFrame(index=CELLS), var=pandas.DataFrame(index=GENES)
+    )
+
+
+def write_10x(path, version=3):
+    counts = sp.csc_matrix(COUNTS.T.astype(np.int32))
+    with h5py.File(path, "w") as file:
+        group = file.create_group("matrix" if version == 3 else "mm10")
+        for name in ("data", "indices", "indptr", "shape"):
+            group[name] = getattr(counts, name)
+        group["barcodes"] = [name.encode() for name in CELLS]
+        if version == 3:
+            group["features/id"] = [f"ENS{i}".encode() for i in range(7)]
+            group["features/name"] = [name.encode() for name in GENES]
+            group["features/feature_type"] = [b"Gene Expression"] * 7
+        else:
+            group["genes"] = [f"ENS{i}".encode() for i in range(7)]
+            group["gene_names"] = [name.encode() for name in GENES]
+
+
+def write_10x_old(path):
+    write_10x(path, 2)
+
+
+def write_mtx(path, gz=False, genes="features.tsv", prefix=""):
+    path.mkdir()
+    mmwrite(path / f"{prefix}matrix.mtx", sp.coo_matrix(COUNTS.T.astype(int)), field="integer")
+    (path / f"{prefix}barcodes.tsv").write_text("\n".join(CELLS) + "\n", encoding="utf-8")
+    lines = [f"ENS{i}\t{name}\tGene Expression" for i, name in enumerate(GENES)]
+    (path / f"{prefix}{genes}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if gz:
+        for file in list(path.iterdir()):
+            with file.open("rb") as plain, gzip.open(f"{file}.gz", "wb") as packed:
+                shutil.copyfileobj(plain, packed)
+            file.unlink()
+
+
+def write_mtx_gz(path):
+    write_mtx(path, gz=True, prefix="sample1_")
+
+
+def write_mtx_old(path):
+    write_mtx(path, genes="genes.tsv")
+
+
+def write_loom(path):
+    with h5py.File(path, "w") as file:
+        file["matrix"] = COUNTS.T
+        file["row_attrs/Gene"] = [name.encode() for name in GENES]
+        file["col_attrs/CellID"] = [name.encode() for name in CELLS]
+        file["col_attrs/batch"] = np.arange(12)
+        file.create_group("layers")
+
+
+def write_npz(path):
+    np.savez(path, X=COUNTS, obs_names=np.array(CELLS), var_names=np.array(GENES))
+
+
+WRITERS = {
+    "a.csv": write_csv,
+    "a.tsv.gz": write_tsv_gz,
+    "a.h5ad": write_h5ad,
+    "a.zarr": write_zarr,
+    "a.h5": write_10x,
+    "old.h5": write_10x_old,
+    "mtx": write_mtx,
+    "mtx_gz": write_mtx_gz,
+    "mtx_old": write_mtx_old,
+    "a.loom": write_loom,
+    "a.npz": write_npz,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+def test_every_kind_of_file_gives_the_same_data(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](path)
+    adata = read(path)
+    X = adata.X.toarray() if sp.issparse(adata.X) else adata.X
+    np.testing.assert_array_equal(X, COUNTS)
+    assert adata.obs_names.tolist() == CELLS
+    assert adata.var_names.tolist() == GENES
+    assert np.dtype(adata.X.dtype) == np.float32
+    if name != "a.npz":
+        assert sp.issparse(adata.X)  # mostly zeros
+
+
+def test_tables_may_have_genes_in_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(table(COUNTS.T, GENES, CELLS), encoding="utf-8")
+    adata = read(path, transpose=True)
+    np.testing.assert_array_equal(adata.X.toarray(), COUNTS)
+    assert adata.obs_names.tolist() == CELLS
+    np.savez(tmp_path / "t.npz", X=COUNTS.T)
+    np.testing.assert_array_equal(read(tmp_path / "t.npz", transpose=True).X, COUNTS)
+
+
+def test_tables_without_names_or_with_a_shorter_header(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1.5,2\n3,4\n")
+    adata = read(path)
+    np.testing.assert_array_equal(adata.X, [[1.5, 2], [3, 4]])
+    assert adata.obs_names.tolist() == ["0", "1"]
+    path.write_text("a,b\nx,1,2\ny,3,4\n")  # as R writes it
+    adata = read(path)
+    assert adata.obs_names.tolist() == ["x", "y"]
+    assert adata.var_names.tolist() == ["a", "b"]
+    path.write_text("\ufeffname;a\n".replace(";", ",") + "x,1\r\ny,2\r\n\r\n", encoding="utf-8")
+    assert read(path).obs_names.tolist() == ["x", "y"]
+
+
+def test_a_table_is_read_in_blocks(tmp_path, monkeypatch):
+    from ksparse.readers import _table
+
+    monkeypatch.setattr(_table, "BLOCK", 20)
+    path = tmp_path / "t.csv"
+    write_csv(path)
+    np.testing.assert_array_equal(read(path).X.toarray(), COUNTS)
+    counts = COUNTS + 1
+    path.write_text(table(counts, CELLS, GENES), encoding="utf-8")
+    np.testing.assert_array_equal(read(path).X, counts)
+
+
+def test_labels_stand_beside_the_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("cell,a,type,b\nx,1,red,2\ny,3,,4\nz,5,blue,6\n")
+    adata = read(path, label_column="type")
+    assert adata.var_names.tolist() == ["a", "b"]
+    assert adata.obs["type"].tolist()[::2] == ["red", "blue"]
+    assert adata.obs["type"].isna().tolist() == [False, True, False]
+    with pytest.raises(ValueError, match=r"'red' is not a number \(line 2, column 'type'\)"):
+        read(path)
+
+
+def test_sparse_files_of_scipy(tmp_path):
+    for kind in (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array):
+        sp.save_npz(tmp_path / "s.npz", kind(COUNTS))
+        adata = read(tmp_path / "s.npz")
+        np.testing.assert_array_equal(adata.X.toarray(), COUNTS)
+        assert adata.X.format == "csr"
+
+
+def test_repeated_names_are_refused_or_numbered(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("c,a,a,b\nx,1,2,3\nx,4,5,6\n")
+    with pytest.raises(ValueError, match="1 repeated cell names .*'x'.*--unique-names"):
+        read(path)
+    with pytest.warns(UserWarning, match="repeated .* names were numbered") as caught:
+        adata = read(path, unique_names=True)
+    assert len(caught) == 2
+    assert adata.var_names.is_unique
+    assert adata.obs_names.is_unique
+
+
+def test_features_that_are_not_genes_are_left_out_with_a_word(tmp_path):
+    write_mtx(tmp_path / "m")
+    lines = (tmp_path / "m" / "features.tsv").read_text(encoding="utf-8")
+    changed = lines.replace("Gene Expression", "Antibody Capture", 2)
+    (tmp_path / "m" / "features.tsv").write_text(changed, encoding="utf-8")
+    with pytest.warns(UserWarning, match="2 of 7 features are not gene expression"):
+        adata = read(tmp_path / "m")
+    assert adata.n_vars == 5
+
+
+def test_a_loom_file_keeps_its_columns(tmp_path):
+    write_loom(tmp_path / "a.loom")
+    adata = read(tmp_path / "a.loom")
+    assert adata.obs["batch"].tolist() == list(range(12))
+
+
+def damaged(path, content=b"not what it says"):
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("gone.csv", None, "does not exist"),
+        ("a.docx", b"x", "of no kind that can be read"),
+        ("a.h5ad", b"not hdf5", "a.h5ad"),
+        ("a.h5", b"not hdf5", "a.h5"),
+        ("a.loom", b"not hdf5", "a.loom"),
+        ("a.npz", b"not a zip", "a.npz"),
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"a,b\n", "is empty"),
+        ("a.csv", b"a\n1\n", "single column"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3,oops\n", "'oops' is not a number \\(line 3, column 'b'\\)"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3,\n", "nothing is not a number \\(line 3, column 'b'\\)"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3\n", "2 columns in line 3, but 3"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3,4,5\n", "4 columns in line 3, but 3"),
+        ("a.csv", b"c,a,b\nx,1,2,3,4\n", "3 columns in its header, but 5"),
+        ("a.csv", b"\xff\xfe\x00", "a.csv"),
+        ("a.tsv.gz", b"not gzip", "a.tsv.gz"),
+        ("a.mtx", b"x", "give its folder"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, name, content, part):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises((ValueError, OSError), match=part) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.h5ad", "a.h5", "a.loom", "a.npz", "a.tsv.gz"])
+def test_a_truncated_file_is_refused(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises((ValueError, OSError)) as caught:
+        read(path)
+    assert name in str(caught.value)
+
+
+def test_a_folder_must_hold_all_parts(tmp_path):
+    with pytest.raises(ValueError, match="folder without matrix.mtx"):
+        read(tmp_path)
+    write_mtx(tmp_path / "m")
+    (tmp_path / "m" / "barcodes.tsv").write_text("just one\n")
+    with pytest.raises(ValueError, match="barcodes.tsv has 1 lines, but matrix.mtx has 12"):
+        read(tmp_path / "m")
+    (tmp_path / "m" / "features.tsv").unlink()
+    with pytest.raises(ValueError, match="features.tsv or genes.tsv"):
+        read(tmp_path / "m")
+
+
+class Bomb:
+    """What must never be called."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was run",))
+
+
+def test_nothing_pickled_is_read(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.array([[Bomb()]], dtype=object))
+    with pytest.raises(ValueError, match="a.npz cannot be read"):
+        read(path)
+    path.write_bytes(pickle.dumps({"X": 1}))
+    with pytest.raises(ValueError, match="a.npz"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "part"),
+    [
+        ({"a": COUNTS, "b": COUNTS}, "one matrix named X; it holds a, b"),
+        ({"X": np.array(["x"])}, "matrix of numbers"),
+        ({"X": COUNTS, "var_names": np.array(["a"])}, "1 var_names, but X has 7"),
+        ({"X": np.empty((0, 3))}, "0 cells x 3 genes"),
+    ],
+)
+def test_npz_files_must_make_sense(tmp_path, arrays, part):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=part):
+        read(tmp_path / "a.npz")
+
+
+def test_transposing_is_for_tables(tmp_path):
+    write_h5ad(tmp_path / "a.h5ad")
+    with pytest.raises(ValueError, match="transpose is for tables"):
+        read(tmp_path / "a.h5ad", transpose=True)
