@@ -39,6 +39,13 @@ def _lighter(colour: str, steps: int) -> str:
     return "#" + "".join(f"{round(part + (255 - part) * share):02X}" for part in parts)
 
 
+def expression_colours() -> Any:
+    """A colour map from grey (nothing) to dark blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("expression", ["#DDE1E5", "#6BAED6", "#08306B"])
+
+
 def need_matplotlib() -> None:
     """Say what to install where matplotlib is missing."""
     try:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ksparse.layout import layout
 from ksparse.metrics import correctly_placed
-from ksparse.plotting import cluster_colours, one_axes, saved
+from ksparse.plotting import cluster_colours, expression_colours, one_axes, saved
 from ksparse.tl._data import expression_of, found, label_column
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def embedding(
         _title(ax, adata, codes, points, labels, dot)
     ax.set(xticks=[], yticks=[], aspect="equal", anchor="W")
     ax.set_xlabel(f"{TITLES.get(method, method)} of the projection", fontsize=9)
-    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.spines[:].set_visible(False)
     return saved(ax, save)
 
 
@@ -87,7 +87,9 @@ def _by_gene(ax: Any, adata: Any, entry: Any, points: Any, gene: str, dot: float
         raise ValueError(f"gene={gene!r} is not in adata.var_names.")
     values = expression_of(adata, entry, [gene])[:, 0]
     order = np.argsort(values, kind="stable")  # the highest on top
-    shown = ax.scatter(*points[order].T, c=values[order], s=dot, cmap="viridis_r", linewidths=0)
+    shown = ax.scatter(
+        *points[order].T, c=values[order], s=dot, cmap=expression_colours(), linewidths=0
+    )
     ax.figure.colorbar(shown, ax=ax, shrink=0.6, label="expression")
     ax.set_title(gene)
 

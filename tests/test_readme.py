@@ -1,0 +1,55 @@
+"""What the README shows works as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ksparse.cli import main
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def blocks(kind):
+    text = README.read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+# The two blocks about "how many?" are those of test_path and test_cluster_number, and slow.
+PYTHON = [block for block in blocks("python") if "choose_k" not in block]
+
+
+def test_the_readme_has_its_examples():
+    assert len(PYTHON) >= 2
+    assert len(blocks("sh")) >= 3
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.splitlines()[0])
+def test_python_examples_run(block, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("anndata")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "README", "exec"), {})
+
+
+def test_shell_examples_run_one_after_another(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("anndata")
+    monkeypatch.chdir(tmp_path)
+    block = next(block for block in blocks("sh") if "ksparse simulate" in block)
+    commands = [line.split("#")[0].strip() for line in block.splitlines()]
+    assert len(commands) == 6
+    with warnings.catch_warnings():
+        for command in commands:
+            if "choose-k" not in command:  # a minute; test_cli has a short one
+                assert main(shlex.split(command)[1:]) == 0, command
+    assert (tmp_path / "again.html").stat().st_size > 50_000
+
+
+def test_pictures_and_files_that_are_named_are_there():
+    text = README.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (README.parent / target).exists(), target
