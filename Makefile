@@ -25,7 +25,7 @@ demo: .venv/demo
 	$(BIN)/ksparse demo --force
 
 test: .venv/dev lint browser
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -rs
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -rfEs
 	$(MAKE) test-newest
 
 # The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.

@@ -26,7 +26,9 @@ RESULTS = ["clusters.csv", "genes.csv", "report.html", "result.h5ad", "run.json"
 @pytest.fixture(scope="module")
 def cells(simulated, tmp_path_factory):
     path = tmp_path_factory.mktemp("in") / "cells.h5ad"
-    simulated.write_h5ad(path)
+    adata = simulated.copy()
+    adata.obs["number"] = np.arange(adata.n_obs) / 7
+    adata.write_h5ad(path)
     return path
 
 
@@ -68,7 +70,8 @@ def test_a_run_writes_what_python_finds(results, simulated):
     assert [row["cell"] for row in clusters] == adata.obs_names.tolist()
     assert [row["cluster"] for row in clusters] == adata.obs["ksparse"].tolist()
     assert [row["label"] for row in clusters] == adata.obs["label"].tolist()
-    assert all(1 / 3 < float(row["probability"]) <= 1 for row in clusters)
+    margins = [float(row["margin"]) for row in clusters]
+    np.testing.assert_allclose(margins, adata.obs["ksparse_margin"], atol=1e-4)
 
     genes = table(results / "genes.csv")
     weights = adata.var["ksparse_weight"].sort_values(ascending=False, kind="stable")
@@ -145,12 +148,17 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
     ("words", "part"),
     [
         (["run", "gone.h5ad", "-k", "3", "-o", "out"], "gone.h5ad does not exist"),
-        (["run", "CELLS", "-k", "300", "-o", "out"], "n_samples=240 should be >= n_clusters=300"),
-        (["run", "CELLS", "-k", "3", "--genes", "999", "-o", "out"], "n_features=999 .* 300"),
+        (["run", "CELLS", "-k", "300", "-o", "out"], "240 cells should be >= -k 300"),
+        (["run", "CELLS", "-k", "3", "--genes", "999", "-o", "out"], "--genes 999 .* 300"),
         (["run", "CELLS", "-k", "3", "--label-column", "no", "-o", "out"], "'no' is not .*'label'"),
-        (["run", "CELLS", "-k", "3", "--layer", "no", "-o", "out"], "layer='no'"),
+        (["run", "CELLS", "-k", "3", "--layer", "no", "-o", "out"], "--layer 'no' is not"),
         (["run", "CELLS", "-k", "3", "--min-cells", "9999", "-o", "out"], "No genes .*9999"),
-        (["run", "CELLS", "-k", "0", "-o", "out"], "'-k'.*0 is not in the range"),
+        (["run", "CELLS", "-k", "1", "-o", "out"], "'-k'.*1 is not in the range"),
+        (["run", "CELLS", "-k", "3", "--label-column", "ksparse", "-o", "out"], "rename it"),
+        (["run", "CELLS", "-k", "3", "--label-column", "number", "-o", "out"], "240 distinct"),
+        (["predict", "bad.csv", "CELLS", "-o", "out"], "is no result of `ksparse run`"),
+        (["simulate", "-o", "no/such/sim.h5ad"], "there is no folder no/such"),
+        (["path", "CELLS", "-k", "3", "--genes", "9-5", "-o", "out"], "'9-5' runs backwards"),
         (["run", "CELLS", "-k", "x", "-o", "out"], "'x' is not a valid integer"),
         (["run", "CELLS", "-k", "3", "--genes", "few", "-o", "out"], "'few' is neither"),
         (["run", "CELLS", "-k", "3"], "Missing option '-o'"),
@@ -158,14 +166,14 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
         (["run", "CELLS", "-k", "3", "-o", "CELLS"], "is a file: give a folder"),
         (["run", "CELLS", "-k", "3", "-o", "out", "--what"], "No such option.*--what"),
         (["walk"], "No such command 'walk'"),
-        (["run", "bad.csv", "-k", "2", "-o", "out"], "'oops' is not a number .line 3, column 'b'"),
+        (["run", "bad.csv", "-k", "2", "-o", "out"], "'oops' is not a number.*line 3, column 'b'"),
         (["run", "twice.csv", "-k", "2", "-o", "out"], "repeated gene names .*'a'.*--unique-names"),
         (["path", "CELLS", "-k", "3", "--genes", "5-x", "-o", "out"], "numbers such as 2-8"),
-        (["choose-k", "CELLS", "-k", "0-3", "-o", "out"], "0"),
-        (["predict", "CELLS", "CELLS", "-o", "out"], "holds no result"),
-        (["report", "CELLS", "-o", "out.html"], "holds no result"),
+        (["choose-k", "CELLS", "-k", "0-3", "-o", "out"], "ks .*0"),
+        (["predict", "CELLS", "CELLS", "-o", "out"], "no result of `ksparse run`"),
+        (["report", "CELLS", "-o", "out.html"], "no result of `ksparse run`"),
         (["simulate", "-o", "sim.csv"], "must end with .h5ad"),
-        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "n_samples=2"),
+        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "2 cells"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_exit_code_2(words, part, cells, tmp_path, monkeypatch, capsys):
@@ -227,7 +235,9 @@ def test_a_table_with_labels_and_genes_in_columns(simulated, tmp_path, capsys):
 def test_normalisation_can_be_turned_off_with_a_word(cells, tmp_path, capsys):
     words = ["run", cells, "-k", 3, "--genes", 12, "--normalize", "none", "-o", tmp_path / "out"]
     assert run(*words) == 0
-    assert "ksparse: warning: adata.X looks like raw counts" in capsys.readouterr().err
+    warned = capsys.readouterr().err
+    assert "ksparse: warning: X looks like raw counts" in warned
+    assert "give --normalize log1p" in warned
     about = json.loads((tmp_path / "out" / "run.json").read_text())
     assert about["results"]["normalized"] == "no"
     assert "raw counts" in about["notes"][0]
@@ -253,13 +263,15 @@ def test_a_ranking_that_was_there_is_kept(simulated, tmp_path):
     assert "names" in written.uns["rank_genes_ksparse"]
 
 
-def test_missing_labels_are_not_scored(simulated, tmp_path):
+def test_missing_labels_are_not_scored(simulated, tmp_path, capsys):
     adata = simulated.copy()
     adata.obs["some"] = adata.obs["label"].where(np.arange(adata.n_obs) % 4 > 0)
     adata.write_h5ad(tmp_path / "c.h5ad")
     words = ["run", tmp_path / "c.h5ad", "-k", 3, "--genes", 5, "--label-column", "some", "--path"]
     assert run(*words, "-o", tmp_path / "out") == 0
-    assert "60 cells have no some" in (tmp_path / "out" / "report.html").read_text()
+    assert "60 of 240 cells have no some" in capsys.readouterr().err
+    assert "60 of 240 cells have no some" in (tmp_path / "out" / "report.html").read_text()
+    assert "of the labelled cells" in (tmp_path / "out" / "report.html").read_text()
     assert table(tmp_path / "out" / "clusters.csv")[0]["some"] == ""
 
 
@@ -290,6 +302,37 @@ def test_predict_places_new_cells(results, simulated, tmp_path, capsys):
     assert names(tmp_path / "out") == ["clusters.csv", "result.h5ad", "run.json"]
     expected = [row["cluster"] for row in table(results / "clusters.csv")][:80]
     assert [row["cluster"] for row in table(tmp_path / "out" / "clusters.csv")] == expected
+
+
+def test_a_file_with_results_can_be_clustered_and_placed_again(results, tmp_path):
+    old = results / "result.h5ad"
+    words = ["run", old, "-k", 2, "--genes", 8, "--layout", "umap", "-o", tmp_path / "two"]
+    assert run(*words, "--label-column", "label") == 0
+    again = anndata.read_h5ad(tmp_path / "two" / "result.h5ad")
+    assert "ksparse_umap" in again.obsm
+    assert "ksparse_tsne" not in again.obsm
+    assert set(again.uns["rank_genes_groups"]["names"].dtype.names) == {"0", "1"}
+    assert run("predict", tmp_path / "two" / "result.h5ad", old, "-o", tmp_path / "placed") == 0
+    placed = anndata.read_h5ad(tmp_path / "placed" / "result.h5ad")
+    assert "ksparse" not in placed.uns
+    assert "ksparse_selected" not in placed.var
+    assert "its own" in (tmp_path / "placed" / "run.json").read_text()
+
+
+@pytest.mark.parametrize("normalize", ["model", "auto"])
+def test_the_command_of_predict_says_how_cells_were_normalised(results, cells, tmp_path, normalize):
+    words = ["predict", results / "result.h5ad", cells, "--normalize", normalize]
+    assert run(*words, "-o", tmp_path / "out") == 0
+    about = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert f"--normalize {normalize}" in about["command"]
+
+
+def test_a_folder_in_the_place_of_a_result_is_refused(cells, tmp_path, capsys):
+    (tmp_path / "out" / "genes.csv").mkdir(parents=True)
+    (tmp_path / "out" / "run.json").write_text("older")
+    assert run("run", cells, "-k", 3, "--genes", 5, "-o", tmp_path / "out", "--force") == 2
+    assert "genes.csv is a folder" in one_line(capsys)
+    assert (tmp_path / "out" / "run.json").read_text() == "older"
 
 
 def test_report_can_be_written_again(results, tmp_path, capsys):
@@ -329,14 +372,15 @@ def start(*words, **options):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_run_that_is_stopped_leaves_nothing(tmp_path, number, code):
+@pytest.mark.parametrize(("moment", "delay"), [("checksum", 0.5), ("laying out", 0.0)])
+def test_a_run_that_is_stopped_leaves_nothing(tmp_path, number, code, moment, delay):
     path = tmp_path / "big.h5ad"
-    ks.simulate.simulate_counts(4000, 1000, 6, random_state=0).to_anndata().write_h5ad(path)
+    ks.simulate.simulate_counts(1500, 1000, 6, random_state=0).to_anndata().write_h5ad(path)
     process = start("run", path, "-k", 6, "-o", tmp_path / "deep" / "out", "-v")
-    for line in process.stderr:  # until it has begun
-        if "checksum" in line:
+    for line in process.stderr:  # until it has come so far
+        if moment in line:
             break
-    time.sleep(0.5)
+    time.sleep(delay)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
     assert process.returncode == code
@@ -399,6 +443,12 @@ def test_a_disk_that_fills_while_writing_is_told(cells, tmp_path, monkeypatch, c
 
 
 def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path):
+    process = start("path", cells, "-k", 3, "--genes", "5,6", "-o", tmp_path / "out")
+    process.stdout.close()  # before anything is written
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141
+    assert error == ""
     done = subprocess.run(
         f"{sys.executable} -m ksparse run --help | head -1",
         shell=True,

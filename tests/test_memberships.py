@@ -106,6 +106,7 @@ def test_weighted_samples_are_repeated_samples(seed):
     np.testing.assert_allclose(weighted.centroids, repeated.centroids)
 
 
+@pytest.mark.filterwarnings("ignore:n_clusters=1 has nothing to tell apart")
 def test_one_cluster_and_few_samples_do_no_harm(clusters):
     X, _, _ = clusters
     model = KSparse(1, n_features=3, max_labels=2, random_state=0).fit(X)

@@ -167,6 +167,66 @@ def test_tables_without_names_or_with_a_shorter_header(tmp_path):
     assert read(path).obs_names.tolist() == ["x", "y"]
 
 
+def test_numbers_may_be_names(tmp_path):
+    path = tmp_path / "t.csv"
+    for head in ("cell,a,b", ",a,b", "Gene_ID,a,b"):
+        path.write_text(f"{head}\n1001,1,2\n1002,3,4\n")
+        adata = read(path)
+        assert adata.obs_names.tolist() == ["1001", "1002"]
+        assert adata.var_names.tolist() == ["a", "b"]
+    path.write_text(",101,102\nx,1,2\ny,3,4\n")  # genes named by numbers
+    assert read(path).var_names.tolist() == ["101", "102"]
+    path.write_text("depth,a\n1001,1\n1002,3\n")
+    with pytest.warns(UserWarning, match="first column .'depth'. holds a different whole number"):
+        assert read(path).var_names.tolist() == ["depth", "a"]
+    path.write_text("0.5,1.5,2.5\n3,4,5\n6,7,8\n")
+    with pytest.raises(ValueError, match="has no header"):
+        read(path)
+
+
+def test_labels_may_stand_in_the_first_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("type,a,b\nred,1,2\nred,3,4\nblue,5,6\n")
+    adata = read(path, label_column="type")
+    assert adata.obs["type"].tolist() == ["red", "red", "blue"]
+    assert adata.obs_names.tolist() == ["0", "1", "2"]
+    assert adata.var_names.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1_000", "1e50", "NA", "x"])
+def test_what_is_no_number_is_told_with_its_place(tmp_path, value):
+    path = tmp_path / "t.csv"
+    path.write_text(f"c,a,b\nx,1,2\ny,3,{value}\n")
+    with pytest.raises(
+        ValueError, match=f"'{value}' is not a number, or too large .line 3, column 'b'"
+    ):
+        read(path)
+
+
+@pytest.mark.parametrize("index", [-7, 305])
+def test_indices_that_point_elsewhere_are_refused(tmp_path, index):
+    bad = sp.csc_matrix(COUNTS)
+    bad.indices[3] = index
+    path = tmp_path / "bad.npz"
+    np.savez(
+        path, format=b"csc", shape=bad.shape, data=bad.data, indices=bad.indices, indptr=bad.indptr
+    )
+    with pytest.raises(ValueError, match="bad.npz"):
+        read(path)
+    path = tmp_path / "bad.h5ad"
+    write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file["X/indices"][3] = index
+    with pytest.raises(ValueError, match="bad.h5ad is damaged, in X"):
+        read(path)
+    path = tmp_path / "bad.h5"
+    write_10x(path)
+    with h5py.File(path, "r+") as file:
+        file["matrix/indices"][3] = index
+    with pytest.raises(ValueError, match="bad.h5"):
+        read(path)
+
+
 def test_a_table_is_read_in_blocks(tmp_path, monkeypatch):
     from ksparse.readers import _table
 
@@ -186,7 +246,7 @@ def test_labels_stand_beside_the_numbers(tmp_path):
     assert adata.var_names.tolist() == ["a", "b"]
     assert adata.obs["type"].tolist()[::2] == ["red", "blue"]
     assert adata.obs["type"].isna().tolist() == [False, True, False]
-    with pytest.raises(ValueError, match=r"'red' is not a number \(line 2, column 'type'\)"):
+    with pytest.raises(ValueError, match=r"'red' is not a number.*\(line 2, column 'type'\)"):
         read(path)
 
 
@@ -224,6 +284,12 @@ def test_a_loom_file_keeps_its_columns(tmp_path):
     write_loom(tmp_path / "a.loom")
     adata = read(tmp_path / "a.loom")
     assert adata.obs["batch"].tolist() == list(range(12))
+    with h5py.File(tmp_path / "a.loom", "r+") as file:
+        file["layers/spliced"] = 2 * COUNTS.T
+        file["col_attrs/umap"] = np.zeros((12, 2))
+    with pytest.warns(UserWarning, match="1 of the col_attrs are not one value each"):
+        adata = read(tmp_path / "a.loom")
+    np.testing.assert_array_equal(adata.layers["spliced"].toarray(), 2 * COUNTS)
 
 
 def damaged(path, content=b"not what it says"):
@@ -242,8 +308,8 @@ def damaged(path, content=b"not what it says"):
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n", "is empty"),
         ("a.csv", b"a\n1\n", "single column"),
-        ("a.csv", b"c,a,b\nx,1,2\ny,3,oops\n", "'oops' is not a number \\(line 3, column 'b'\\)"),
-        ("a.csv", b"c,a,b\nx,1,2\ny,3,\n", "nothing is not a number \\(line 3, column 'b'\\)"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3,oops\n", "'oops' is not a number.*\\(line 3, column 'b'\\)"),
+        ("a.csv", b"c,a,b\nx,1,2\ny,3,\n", "an empty cell is not .*\\(line 3, column 'b'\\)"),
         ("a.csv", b"c,a,b\nx,1,2\ny,3\n", "2 columns in line 3, but 3"),
         ("a.csv", b"c,a,b\nx,1,2\ny,3,4,5\n", "4 columns in line 3, but 3"),
         ("a.csv", b"c,a,b\nx,1,2,3,4\n", "3 columns in its header, but 5"),
@@ -309,6 +375,7 @@ def test_nothing_pickled_is_read(tmp_path):
         ({"X": np.array(["x"])}, "matrix of numbers"),
         ({"X": COUNTS, "var_names": np.array(["a"])}, "1 var_names, but X has 7"),
         ({"X": np.empty((0, 3))}, "0 cells x 3 genes"),
+        ({"X": COUNTS, "var_names": np.array(GENES, object)}, "var_names must be text, not Python"),
     ],
 )
 def test_npz_files_must_make_sense(tmp_path, arrays, part):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import re
 import shutil
+import zlib
 
 import numpy as np
 import pandas
@@ -139,12 +141,62 @@ def test_fifty_thousand_cells_stay_under_5_mb(tmp_path):
         assert f"{100 - len(drawn)} genes cannot be shown" in data["genes_hint"]
 
 
-@pytest.mark.parametrize("n_clusters", [1, 2])
-def test_few_clusters_have_a_report_too(simulated, tmp_path, n_clusters):
-    adata = ks.tl.ksparse(
-        simulated, n_clusters, n_features=3, normalize="log1p", random_state=0, copy=True
-    )
-    assert len(content(write_report(adata, tmp_path / "r.html"))["clusters"]) == n_clusters
+def levels(packed):
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("room", [10**9, 1000])
+def test_the_steps_of_a_gene_are_its_expression(clustered, tmp_path, monkeypatch, room):
+    from ksparse.report import _cells
+    from ksparse.simulate import log_normalise
+
+    monkeypatch.setattr(_cells, "GENE_BYTES", room)
+    data = content(write_report(clustered, tmp_path / "r.html"))
+    shown = [gene for gene in data["genes"] if gene["values"]]
+    assert shown
+    assert (len(shown) < 12) == (room == 1000)
+    assert data["cells"]["levels"] == (255 if room > 1000 else 15)
+    X = log_normalise(clustered.X)
+    for gene in shown:
+        values = X[:, [clustered.var_names.get_loc(gene["name"])]].toarray().ravel()
+        step = gene["top"] / data["cells"]["levels"]
+        np.testing.assert_allclose(levels(gene["values"]) * step, values, atol=0.51 * step + 1e-4)
+
+
+def test_negative_values_are_shown_as_such(simulated, tmp_path):
+    from ksparse.simulate import log_normalise
+
+    X = log_normalise(simulated.X).toarray()
+    adata = anndata.AnnData(X - X.mean(axis=0), obs=simulated.obs.copy(), var=simulated.var.copy())
+    ks.tl.ksparse(adata, 3, n_features=5, random_state=0)
+    for gene in content(write_report(adata, tmp_path / "r.html"))["genes"]:
+        values = adata.X[:, adata.var_names.get_loc(gene["name"])]
+        assert gene["low"] == pytest.approx(values.min(), rel=1e-3)
+        found = gene["low"] + levels(gene["values"]) / 255 * (gene["top"] - gene["low"])
+        np.testing.assert_allclose(found, values, atol=0.02)
+
+
+def test_a_path_of_another_number_of_clusters_is_not_shown(clustered, tmp_path):
+    adata = clustered.copy()
+    ks.tl.path(adata, 2, n_features=[5, 10], normalize="log1p", random_state=0)
+    assert content(write_report(adata, tmp_path / "r.html"))["path"] is None
+
+
+def test_numbers_are_no_labels(clustered, tmp_path):
+    adata = clustered.copy()
+    adata.obs["number"] = np.arange(adata.n_obs) / 7
+    with pytest.raises(ValueError, match="labels='number' has 240 distinct values"):
+        write_report(adata, tmp_path / "r.html", labels="number")
+
+
+def test_renamed_clusters_and_some_of_the_cells(clustered, tmp_path):
+    part = clustered[clustered.obs["ksparse"] != "1"].copy()
+    data = content(write_report(part, tmp_path / "r.html", labels="label"))
+    assert [cluster["size"] > 0 for cluster in data["clusters"]] == [True, False, True]
+    renamed = clustered.copy()
+    renamed.obs["ksparse"] = renamed.obs["ksparse"].cat.rename_categories(["Red", "Green", "<b>"])
+    data = content(write_report(renamed, tmp_path / "r.html", labels="label"))
+    assert [cluster["name"] for cluster in data["clusters"]] == ["Red", "Green", "<b>"]
 
 
 # In a browser
@@ -410,6 +462,42 @@ def test_hostile_names_are_shown_and_not_run(visit, hostile_file):
     with open(waiting.value.path(), newline="", encoding="utf-8") as file:  # noqa: PTH123
         rows = list(csv.DictReader(io.StringIO(file.read(), newline="")))
     assert {row["gene"] for row in rows} == {gene["name"] for gene in genes}
+
+
+@pytest.mark.filterwarnings("ignore:n_clusters=1")
+@pytest.mark.parametrize("n_clusters", [1, 2, 45])
+def test_few_and_many_clusters_have_a_report_too(visit, simulated, tmp_path, n_clusters):
+    adata = simulated.copy()
+    adata.obs["some"] = adata.obs["label"].where(np.arange(adata.n_obs) > 9)
+    ks.tl.ksparse(adata, n_clusters, n_features=3, init="pca", normalize="log1p", random_state=0)
+    page = visit(write_report(adata, tmp_path / "r.html", labels="some"))
+    assert page.locator("#legend button").count() == n_clusters
+    page.select_option("#colour", "label")
+    painted(page, "label:null:")
+    assert "(missing)" in page.inner_text("#legend")
+    assert len(pixels(page)) > 3
+
+
+def test_choosing_a_gene_ends_the_highlight_of_a_label(visit, page_file):
+    page = visit(page_file)
+    page.select_option("#colour", "label")
+    page.click("#legend button[data-group='0']")
+    painted(page, "label:null:label0")
+    page.click("tr.gene[data-gene='2']")
+    painted(page, "gene:2:")
+
+
+def test_a_highlighted_cluster_brings_its_column_into_view(visit, simulated, tmp_path):
+    adata = simulated.copy()
+    ks.tl.ksparse(adata, 20, n_features=10, init="pca", normalize="log1p", random_state=0)
+    page = visit(write_report(adata, tmp_path / "r.html"), viewport={"width": 500, "height": 800})
+    for cluster in (18, 1):
+        page.click(f"#legend button[data-group='{cluster}']")
+        painted(page, f"cluster:null:cluster{cluster}")
+        head = page.locator("#gene-table th.chosen").bounding_box()
+        box = page.locator(".scroll:has(#gene-table)").bounding_box()
+        assert box["x"] <= head["x"]
+        assert head["x"] + head["width"] <= box["x"] + box["width"]
 
 
 def test_a_script_that_got_in_would_not_run(visit, page_file, tmp_path, browser):

@@ -2,13 +2,85 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from ksparse import simulate
-from ksparse.files import new_file
+from ksparse.files import held_signals, new_file
 from ksparse.normalise import log_normalise, looks_like_counts, looks_unlogged
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_until_files_are_in_their_place(number):
+    came = []
+    before = signal.signal(number, lambda *which: came.append(which[0]))
+    try:
+        with held_signals():
+            signal.raise_signal(number)
+            assert came == []
+        assert came == [number]
+        assert signal.getsignal(number) is not before
+    finally:
+        signal.signal(number, before)
+
+
+class Flaky:
+    """A file one of whose methods fails from some call on."""
+
+    def __init__(self, file, method, call, error):
+        self.file, self.method, self.left, self.error = file, method, call, error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def __getattr__(self, name):
+        action = getattr(self.file, name)
+
+        def flaky(*values):
+            self.left -= 1
+            if self.left < 0:
+                raise self.error("stop")
+            return action(*values)
+
+        return flaky if name == self.method else action
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, MemoryError])
+@pytest.mark.parametrize("call", [0, 1, 2, 5, 12, 30, 60, 100])
+@pytest.mark.parametrize("method", ["write", "seek", "truncate", "flush"])
+def test_an_error_anywhere_in_writing_hdf5_leaves_no_file(
+    tmp_path, monkeypatch, simulated, method, call, error
+):
+    from ksparse import h5ad
+
+    made = []
+
+    def open_flaky(path):
+        made.append(Flaky(path.open("w+b", buffering=0), method, call, error))
+        return made[0]
+
+    monkeypatch.setattr(h5ad, "_open", open_flaky)
+    path = tmp_path / "out.h5ad"
+    try:
+        h5ad.write_h5ad(path, simulated)
+    except error:
+        assert made[0].left < 0
+        assert not list(tmp_path.iterdir())
+    else:  # it was not called so often: then all must be well
+        assert made[0].left >= 0
+        assert abs(pytest.importorskip("anndata").read_h5ad(path).X - simulated.X).sum() == 0
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    path = tmp_path / "no" / "out.txt"
+    with pytest.raises(FileNotFoundError, match="there is no folder"), new_file(path):
+        pass
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
@@ -82,6 +154,20 @@ def test_normalised_counts_are_log1p_of_counts_per_10000(array_kind, dtype):
     expected = np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e4)
     np.testing.assert_allclose(dense, expected, rtol=1e-5)
     assert abs(given - before).sum() == 0  # the user's data are not touched
+
+
+def test_entries_that_are_stored_twice_are_counted_together():
+    twice = sp.csr_array(
+        (np.array([1.0, 2, 5]), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
+    np.testing.assert_allclose(log_normalise(twice).toarray(), log_normalise(twice.toarray()))
+    assert twice.nnz == 3
+
+
+def test_large_and_missing_counts():
+    np.testing.assert_allclose(log_normalise(np.array([[1e40, 1e40]])), np.log1p(5e3), rtol=1e-6)
+    with pytest.raises(ValueError, match="NaN .1 in all, the first in row 0, column 1"):
+        log_normalise(np.array([[1.0, np.nan]]))
 
 
 def test_samples_without_counts_stay_zero_with_a_word():

@@ -19,8 +19,8 @@ anndata = pytest.importorskip("anndata")
 FIT = {"n_features": 12, "random_state": 0}
 
 
-def fitted(adata, **options):
-    return ks.tl.ksparse(adata, 3, **(FIT | {"normalize": "log1p"} | options), copy=True)
+def fitted(adata, n_clusters=3, **options):
+    return ks.tl.ksparse(adata, n_clusters, **(FIT | {"normalize": "log1p"} | options), copy=True)
 
 
 def same_result(a, b, key="ksparse"):
@@ -221,6 +221,79 @@ def test_more_clusters_than_cells_are_refused(simulated):
         ks.tl.ksparse(simulated[:3].copy(), 5, normalize="log1p")
 
 
+def test_margins_tell_how_clear_a_cluster_is(clustered):
+    P, centres = clustered.obsm["ksparse"], clustered.uns["ksparse"]["model"]["centroids"]
+    away = np.sort(np.linalg.norm(P[:, None] - centres, axis=2), axis=1)
+    expected = (away[:, 1] - away[:, 0]) / away[:, 1]
+    np.testing.assert_allclose(clustered.obs["ksparse_margin"], expected, rtol=1e-3, atol=1e-4)
+    truth = clustered.obs["label"].to_numpy()
+    right = ks.metrics.correctly_placed(truth, clustered.obs["ksparse"])
+    margin = clustered.obs["ksparse_margin"]
+    assert margin[right].mean() > margin[~right].mean() + 0.2
+
+
+def test_a_second_fit_leaves_nothing_of_the_first(simulated):
+    adata = fitted(simulated, max_labels=2)
+    ks.tl.rank_genes(adata)
+    ks.tl.embed(adata)
+    ks.tl.ksparse(adata, 2, normalize="log1p", **FIT)
+    assert "ksparse_tsne" not in adata.obsm
+    assert "ksparse_memberships" not in adata.obsm
+    assert "ksparse_log_odds" not in adata.obs
+    assert "ksparse_contribution" not in adata.varm
+    assert "rank_genes_groups" not in adata.uns
+
+
+def test_columns_of_the_user_are_not_overwritten(simulated, clustered):
+    adata = simulated.copy()
+    with pytest.raises(ValueError, match="adata.obs\\['label'\\] exists and was not written"):
+        ks.tl.ksparse(adata, 3, normalize="log1p", key_added="label", **FIT)
+    with pytest.raises(ValueError, match="exists and was not written by ksparse"):
+        ks.tl.predict(clustered, adata, key_added="label")
+    other = fitted(simulated, n_clusters=4)
+    with pytest.raises(ValueError, match="has a result of its own under 'ksparse'"):
+        ks.tl.predict(clustered, other)
+    ks.tl.predict(clustered, other, key_added="placed")
+    assert other.obs["placed"].tolist() == clustered.obs["ksparse"].tolist()
+    ks.tl.predict(clustered, other, key_added="placed")  # its own column it may replace
+
+
+@pytest.mark.parametrize("name", ["", "a/b", 3])
+def test_names_of_fields_are_checked_everywhere(clustered, simulated, name):
+    adata = clustered.copy()
+    with pytest.raises(ValueError, match="key_added="):
+        ks.tl.rank_genes(adata, key_added=name)
+    with pytest.raises(ValueError, match="key_added="):
+        ks.tl.predict(clustered, simulated.copy(), key_added=name)
+    with pytest.raises(ValueError, match="key_added="):
+        ks.tl.path(adata, 3, key_added=name, normalize="log1p")
+
+
+def test_a_result_is_not_replaced_by_what_is_made_from_it(clustered):
+    adata = clustered.copy()
+    with pytest.raises(ValueError, match="key_added='ksparse' holds the result itself"):
+        ks.tl.rank_genes(adata, key_added="ksparse")
+    with pytest.raises(ValueError, match="key_added='ksparse' holds a result"):
+        ks.tl.path(adata, 3, key_added="ksparse", normalize="log1p")
+
+
+def test_logarithms_are_not_taken_twice_without_a_word(simulated, clustered):
+    logged = simulated.copy()
+    logged.X = log_normalise(logged.X)
+    with pytest.warns(UserWarning, match="does not look like counts.*give normalize=None"):
+        fitted(logged)
+    with pytest.warns(UserWarning, match="does not look like counts"):
+        ks.tl.predict(clustered, logged)
+
+
+def test_a_view_of_a_backed_object_is_refused_before_the_fit(simulated, tmp_path):
+    simulated.write_h5ad(tmp_path / "c.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "c.h5ad", backed="r")
+    with pytest.raises(ValueError, match="view of a backed object"):
+        ks.tl.ksparse(backed[:100], 3, normalize="log1p")
+    backed.file.close()
+
+
 # rank_genes
 
 
@@ -239,7 +312,7 @@ def test_contributions_are_signed_shares(clustered, simulated):
         # Their unsigned parts make up the cluster's distance from the middle.
         assert part.sum() == pytest.approx(1.0, abs=0.02)
         np.testing.assert_allclose(
-            np.abs(part), np.abs(shares[chosen, cluster]), rtol=1e-3, atol=1e-6
+            np.sign(difference) * np.abs(part), shares[chosen, cluster], rtol=1e-3, atol=1e-6
         )
         # A gene that speaks for the cluster most is high there.
         best = shares[chosen, cluster].argmax()
@@ -303,6 +376,43 @@ def test_scanpy_draws_the_coordinates(clustered):
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("change", ["reordered", "renamed", "sorted"])
+def test_genes_stay_with_their_cluster_whatever_its_name_or_place(clustered, change):
+    adata = clustered.copy()
+    column = adata.obs["ksparse"]
+    new = {"0": "0", "1": "1", "2": "2"}
+    if change == "reordered":
+        adata.obs["ksparse"] = column.cat.reorder_categories(["2", "0", "1"])
+    else:
+        new = {"0": "zebra", "1": "ant", "2": "mole"}
+        adata.obs["ksparse"] = column.cat.rename_categories(new)
+        if change == "sorted":
+            adata.obs["ksparse"] = adata.obs["ksparse"].astype(str).astype("category")
+    ks.tl.rank_genes(adata)
+    for cluster, name in new.items():
+        ours = adata.uns["rank_genes_groups"]["names"][name].tolist()
+        assert ours == clustered.uns["rank_genes_groups"]["names"][cluster].tolist()
+
+
+def test_merged_clusters_are_refused(clustered):
+    adata = clustered.copy()
+    merged = adata.obs["ksparse"].astype(str).map({"0": "a", "1": "a", "2": "b"})
+    adata.obs["ksparse"] = merged.astype("category")
+    ks.tl.rank_genes(clustered.copy())
+    with pytest.raises(ValueError, match="not the 3 clusters of the result one to one"):
+        adata.obs["ksparse"] = pandas.Categorical(
+            np.where(np.arange(adata.n_obs) % 2, "x", np.where(merged == "a", "y", "z"))
+        )
+        ks.tl.rank_genes(adata)
+
+
+def test_genes_that_speak_for_a_cluster_are_high_there(clustered):
+    entry = clustered.uns["ksparse"]
+    shares = clustered.varm["ksparse_contribution"][clustered.var["ksparse_selected"]]
+    higher = entry["clusters"]["mean"] > entry["model"]["mean"]
+    np.testing.assert_array_equal(shares.T > 0, higher)
+
+
 def test_fewer_genes_can_be_listed_and_another_ranking_is_not_lost_silently(clustered):
     adata = clustered.copy()
     ks.tl.rank_genes(adata, n_genes=4, key_added="mine")
@@ -323,10 +433,16 @@ def test_ranking_needs_a_result_and_its_genes(clustered, simulated):
         ks.tl.rank_genes(few)
 
 
-def test_one_cluster_has_genes_that_contribute_nothing(simulated):
-    adata = ks.tl.ksparse(simulated, 1, n_features=5, normalize="log1p", random_state=0, copy=True)
+def test_one_cluster_has_no_genes_and_says_so(simulated):
+    with pytest.warns(
+        UserWarning, match="n_clusters=1 has nothing to tell apart: 0 of n_features=5"
+    ):
+        adata = fitted(simulated, n_features=5, n_clusters=1)
+    assert not adata.var["ksparse_selected"].any()
     ks.tl.rank_genes(adata)
-    assert not adata.varm["ksparse_contribution"].any()
+    assert len(adata.uns["rank_genes_groups"]["names"]) == 0
+    with pytest.raises(ValueError, match="model selected no genes"):
+        ks.tl.predict(adata, simulated.copy())
 
 
 # predict
@@ -337,7 +453,9 @@ def test_known_cells_get_their_own_clusters_back(clustered, simulated):
     assert ks.tl.predict(clustered, new) is None
     assert new.obs["ksparse"].tolist() == clustered.obs["ksparse"].tolist()
     np.testing.assert_allclose(new.obsm["ksparse"], clustered.obsm["ksparse"], rtol=1e-4, atol=1e-4)
-    assert new.obs["ksparse_probability"].between(1 / 3, 1).all()
+    np.testing.assert_allclose(
+        new.obs["ksparse_margin"], clustered.obs["ksparse_margin"], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -395,6 +513,21 @@ def test_a_model_of_a_data_frame_places_cells_too(simulated):
     nameless = KSparse(3, **FIT).fit(frame.to_numpy())
     with pytest.raises(ValueError, match="does not know the names of its features"):
         ks.tl.predict(nameless, logged)
+
+
+def test_new_cells_are_read_from_the_layer_of_the_model(simulated):
+    adata = simulated.copy()
+    adata.layers["log"] = log_normalise(adata.X)
+    model = ks.tl.ksparse(adata, 3, layer="log", copy=True, **FIT)
+    new = adata.copy()
+    ks.tl.predict(model, new)
+    assert new.obs["ksparse"].tolist() == model.obs["ksparse"].tolist()
+    with pytest.raises(ValueError, match="fitted on layer='log', which new_adata does not have"):
+        ks.tl.predict(model, simulated.copy())
+    logged = simulated.copy()
+    logged.X = log_normalise(logged.X)
+    ks.tl.predict(model, logged, layer="X")
+    assert logged.obs["ksparse"].tolist() == model.obs["ksparse"].tolist()
 
 
 def test_all_clusters_are_categories_even_if_no_cell_is_in_them(clustered, simulated):

@@ -271,7 +271,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.l1_weights_ = projection.l1_weights.astype(X.dtype)
         self.centroids_ = fit.centroids.astype(X.dtype)
         self.mean_, self.scale_ = matrix.mean, matrix.factor
-        self._spread = fit.inertia / (matrix.total_weight * max(1, self.weights_.shape[1]))
+        n_axes = np.count_nonzero(self.weights_.any(axis=0))  # the others hold no variance
+        self._spread = fit.inertia / (matrix.total_weight * max(1, int(n_axes)))
         P = self._project(X)
         labels = fill_empty(P, distances(P, self.centroids_).argmin(axis=1), self.n_clusters)
         rank = order_by_size(labels, self.n_clusters, inputs.weight)
@@ -298,6 +299,13 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.cost_history_ = self.history_["cost"]
         self.n_iter_ = len(self.cost_history_)
         self.starts_ = result.table
+        if self.n_clusters == 1 and not isinstance(self.n_features, str):
+            warnings.warn(
+                f"n_clusters=1 has nothing to tell apart: 0 of n_features={self.n_features} "
+                "features are selected.",
+                UserWarning,
+                stacklevel=3,
+            )
         asked = projection.n_asked
         if (
             projection.tied

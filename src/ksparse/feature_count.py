@@ -18,11 +18,18 @@ SEED = 0
 
 
 def smallest_on_plateau(counts: Ints, explained: Floats) -> int:
-    """Return the first number of features that reaches 95 % of the largest explained share."""
-    best = float(np.nanmax(explained))
-    if best <= 0:  # nothing to explain
-        return int(counts[int(np.nanargmax(explained))])
-    return int(counts[explained >= PLATEAU * best].min())
+    """Return the first number of features from which on 95 % of the best is reached.
+
+    From there to the best number nothing falls below: one lucky number is no plateau.
+    """
+    order = np.argsort(counts, kind="stable")
+    explained = np.asarray(explained)[order]
+    best = int(np.nanargmax(explained))
+    below = ~(explained[:best] >= PLATEAU * explained[best])
+    first = int(np.flatnonzero(below)[-1]) + 1 if below.any() else 0
+    if explained[best] <= 0:  # nothing to explain
+        first = best
+    return int(np.asarray(counts)[order][first])
 
 
 def choose_n_features(

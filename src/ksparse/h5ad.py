@@ -2,60 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ksparse.files import new_file
+from ksparse.files import held_signals, new_file
 
 __all__ = ["write_h5ad"]
+
+
+# Blocks up to this size are the bookkeeping of HDF5, which it may want to see again.
+SMALL = 2**20
 
 
 class _Careful:
     """A file that keeps its first error to itself until all is over.
 
     HDF5 does not survive a write that fails: it tries again when the process ends, and
-    crashes. So it is told that all went well, and the file is thrown away afterwards.
+    crashes. So it is told that all went well, and is given back what it wrote; the file is
+    thrown away afterwards.
     """
 
     def __init__(self, file: Any) -> None:
         self.file = file
-        self.error: OSError | None = None
+        self.error: BaseException | None = None
+        self.at = self.size = 0
+        self.kept: dict[int, bytes] = {}
+
+    def _do(self, action: Callable[..., Any], *values: Any) -> None:
+        if self.error is None:
+            try:
+                action(*values)
+            except BaseException as error:  # h5py would swallow an interrupt, too
+                self.error = error
+
+    def _write_all(self, view: memoryview) -> None:
+        self.file.seek(self.at)
+        while view.nbytes:
+            view = view[self.file.write(view) :]
 
     def write(self, block: Any) -> int:
         view = memoryview(block).cast("B")
-        size = view.nbytes
-        try:
-            while self.error is None and view.nbytes:
-                view = view[self.file.write(view) :]
-        except OSError as error:
-            self.error = error
-        return size
+        self._do(self._write_all, view)
+        if self.error is not None and view.nbytes <= SMALL:
+            self.kept.pop(self.at, None)  # the newest goes last
+            self.kept[self.at] = bytes(view)
+        self.at += view.nbytes
+        self.size = max(self.size, self.at)
+        return view.nbytes
 
-    def _unless_failed(self, action: Any, *values: Any) -> Any:
-        if self.error is None:
-            try:
-                return action(*values)
-            except OSError as error:
-                self.error = error
-        return None
-
-    def truncate(self, size: int | None = None) -> Any:
-        return self._unless_failed(self.file.truncate, size)
-
-    def flush(self) -> None:
-        self._unless_failed(self.file.flush)
+    def _read_all(self, view: memoryview) -> None:
+        self.file.seek(self.at)
+        self.file.readinto(view)
 
     def readinto(self, block: Any) -> int:
-        return self._unless_failed(self.file.readinto, block) or 0
+        view = memoryview(block).cast("B")
+        self._do(self._read_all, view)
+        if self.error is not None:
+            try:
+                self._read_all(view)
+            except OSError:
+                view[:] = bytes(view.nbytes)
+        end = self.at + view.nbytes
+        for start, kept in self.kept.items():
+            low, high = max(start, self.at), min(start + len(kept), end)
+            if low < high:
+                view[low - self.at : high - self.at] = kept[low - start : high - start]
+        self.at = end
+        return view.nbytes
 
-    def read(self, size: int = -1) -> Any:
-        return self.file.read(size)
+    def read(self, size: int = -1) -> bytes:
+        block = bytearray(self.size - self.at if size < 0 else size)
+        self.readinto(block)
+        return bytes(block)
 
-    def seek(self, *place: int) -> int:
-        return int(self.file.seek(*place))
+    def truncate(self, size: int | None = None) -> int:
+        self.size = self.at if size is None else size
+        self._do(self.file.truncate, self.size)
+        return self.size
+
+    def flush(self) -> None:
+        self._do(self.file.flush)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        self.at = place + (0, self.at, self.size)[whence]
+        return self.at
 
     def tell(self) -> int:
-        return int(self.file.tell())
+        return self.at
+
+
+def _open(path: Path) -> Any:
+    return path.open("w+b", buffering=0)
 
 
 def write_h5ad(path: Path, adata: Any) -> None:
@@ -63,10 +101,10 @@ def write_h5ad(path: Path, adata: Any) -> None:
     import h5py
     from anndata.io import write_elem
 
-    with new_file(path) as temporary, temporary.open("w+b", buffering=0) as file:
+    with new_file(path) as temporary, _open(temporary) as file:
         careful = _Careful(file)
         try:
-            with h5py.File(careful, "w") as root:
+            with held_signals(), h5py.File(careful, "w") as root:
                 write_elem(root, "/", adata)
         finally:
             if careful.error is not None:

@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from ksparse.validation import check_finite
+
 __all__ = ["log_normalise", "looks_like_counts", "looks_unlogged"]
 
 # Values that are looked at together; logarithms of anything countable stay below LARGEST_LOG.
@@ -43,7 +45,13 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
     """
     if not isinstance(total, Real) or not 0 < total < np.inf:
         raise ValueError(f"total={total!r} must be a finite number > 0.")
-    counts = check_array(counts, accept_sparse="csr", dtype=(np.float32, np.float64))
+    counts = check_array(
+        counts, accept_sparse="csr", dtype=(np.float32, np.float64), ensure_all_finite=False
+    )
+    check_finite(counts)
+    if sp.issparse(counts) and not counts.has_canonical_format:
+        counts = counts.copy()
+        counts.sum_duplicates()
     values = counts.data if sp.issparse(counts) else counts
     if values.size and values.min() < 0:
         raise ValueError(
@@ -59,12 +67,10 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
             UserWarning,
             stacklevel=2,
         )
-    factor = (total / np.where(depth > 0, depth, 1.0)).astype(np.float32)
+    factor = (total / np.where(depth > 0, depth, 1.0)).astype(counts.dtype)
     if not sp.issparse(counts):
-        out = counts.astype(np.float32)
-        out *= factor[:, None]
-        return np.log1p(out, out=out)
-    scaled = counts.data.astype(np.float32) * np.repeat(factor, np.diff(counts.indptr))
+        return np.log1p((counts * factor[:, None]).astype(np.float32))
+    scaled = (counts.data * np.repeat(factor, np.diff(counts.indptr))).astype(np.float32)
     return sp.csr_array(
         (np.log1p(scaled), counts.indices.copy(), counts.indptr.copy()), shape=counts.shape
     )

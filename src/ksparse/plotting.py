@@ -69,8 +69,16 @@ def new_axes(n: int, *, width: float = 4.6, height: float = 3.6) -> Any:
     return axes[0]
 
 
-def one_axes(ax: Any, *, width: float = 5.2, height: float = 4.2) -> Any:
-    """The axes that a user gave, or a new one."""
+def one_axes(
+    ax: Any, save: str | Path | None = None, *, width: float = 5.2, height: float = 4.2
+) -> Any:
+    """The axes that a user gave, or a new one; what cannot be saved is refused first."""
+    need_matplotlib()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if save is not None and Path(save).suffix.lstrip(".").lower() not in kinds:
+        raise ValueError(f"save={str(save)!r} must end with one of .{', .'.join(sorted(kinds))}.")
     if ax is None:
         return new_axes(1, width=width, height=height)[0]
     if not hasattr(ax, "scatter"):
@@ -81,13 +89,7 @@ def one_axes(ax: Any, *, width: float = 5.2, height: float = 4.2) -> Any:
 def saved(ax: Any, save: str | Path | None) -> Any:
     """Write the figure of some axes to a file if asked to, whole or not at all; return them."""
     if save is not None:
-        path = Path(save)
-        kinds = ax.figure.canvas.get_supported_filetypes()
-        if path.suffix.lstrip(".").lower() not in kinds:
-            raise ValueError(
-                f"save={str(save)!r} must end with one of .{', .'.join(sorted(kinds))}."
-            )
-        with new_file(path) as temporary:
+        with new_file(Path(save)) as temporary:
             ax.figure.savefig(temporary, dpi=150, bbox_inches="tight")
     return ax
 

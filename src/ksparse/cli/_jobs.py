@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import warnings
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +13,12 @@ from typing import Any
 import click
 import numpy as np
 
-from ksparse.assignment import distances
 from ksparse.cli._steps import Steps, checksum, command_line, noted
 from ksparse.files import new_file, write_csv
 from ksparse.h5ad import write_h5ad
 from ksparse.metrics import summary
-from ksparse.prediction import soft_assignment
 from ksparse.readers import read
+from ksparse.report._content import MOST_LABELS
 from ksparse.tl._data import label_column, selected_genes
 from ksparse.tl._rank_genes import contributions
 
@@ -59,11 +59,11 @@ class Source:
         """As `ksparse.tl` calls it."""
         return None if self.normalize == "none" else self.normalize
 
-    def words(self) -> list[Any]:
+    def words(self, *without: str) -> list[Any]:
         """The options that differ from their defaults, as a command has them."""
         out: list[Any] = []
         for name, value in asdict(self).items():
-            if name in ("path", "shown_as") or value == getattr(Source, name):
+            if name in ("path", "shown_as", *without) or value == getattr(Source, name):
                 continue
             flag = f"--{name.replace('_', '-')}"
             out += [flag] if value is True else [flag, value]
@@ -90,10 +90,10 @@ def open_source(source: Source, steps: Steps) -> Opened:
     with steps.step("read", f"reading {source.path.name}"), noted() as notes:
         adata = read(source.path, transpose=source.transpose, unique_names=source.unique_names,
                      label_column=source.label_column)  # fmt: skip
+        if source.label_column is not None:
+            check_label_column(adata, source.label_column, source.path)
     with steps.step("checksum", "checksum"):
         digest = checksum(source.path)
-    if source.label_column is not None:
-        check_label_column(adata, source.label_column, source.path)
     about = {"name": source.path.name, "sha256": digest,
              "path": str((source.shown_as or source.path).absolute()),
              "cells": adata.n_obs, "genes": adata.n_vars}  # fmt: skip
@@ -110,11 +110,27 @@ def open_source(source: Source, steps: Steps) -> Opened:
 
 def check_label_column(adata: Any, name: str, path: Path) -> None:
     """Refuse a column that is not there, or has nothing in it."""
+    if name == KEY:
+        raise ValueError(f"--label-column {name!r} is where clusters are written: rename it.")
     if name not in adata.obs:
         known = ", ".join(repr(str(column)) for column in adata.obs) or "none"
         raise ValueError(f"--label-column {name!r} is not in {path}; its columns: {known}.")
-    if adata.obs[name].isna().all():
+    n_classes = adata.obs[name].nunique()
+    if n_classes > MOST_LABELS:
+        raise ValueError(
+            f"--label-column {name!r} has {n_classes} distinct values, which should be <= "
+            f"{MOST_LABELS}: give a column of classes."
+        )
+    missing = int(adata.obs[name].isna().sum())
+    if missing == adata.n_obs:
         raise ValueError(f"--label-column {name!r} of {path} is empty for all cells.")
+    if missing:
+        warnings.warn(
+            f"{missing:,} of {adata.n_obs:,} cells have no {name}: they are clustered, but not "
+            "scored.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _filter(adata: Any, source: Source) -> int:
@@ -142,6 +158,7 @@ def cluster(
     adata, source = opened.adata, opened.source
     options: dict[str, Any] = {"layer": source.layer, "normalize": source.normalization,
                                "mask_var": opened.mask}  # fmt: skip
+    adata.uns.pop("ksparse_path", None)  # of an older run
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, **options)  # fmt: skip
@@ -165,14 +182,6 @@ def cluster(
     return scores
 
 
-def probabilities(adata: Any) -> np.ndarray[Any, Any]:
-    """How near each cell is to its own cluster, compared with the others."""
-    model = adata.uns[KEY]["model"]
-    square = distances(np.asarray(adata.obsm[KEY], dtype=np.float64), model["centroids"])
-    codes = np.asarray(adata.obs[KEY].cat.codes)
-    return soft_assignment(square, float(model["spread"]))[np.arange(len(codes)), codes]
-
-
 def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of genes.csv."""
     entry = adata.uns[KEY]
@@ -190,11 +199,12 @@ def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
     return header, rows
 
 
-def cell_columns(opened: Opened, probability: Any) -> tuple[list[str], Any]:
+def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     """Header and rows of clusters.csv."""
     adata, labels = opened.adata, opened.source.label_column
-    header = ["cell", "cluster", "probability"]
-    columns: list[Any] = [adata.obs_names, adata.obs[KEY], (f"{p:.4f}" for p in probability)]
+    header = ["cell", "cluster", "margin"]
+    margins = adata.obs[f"{KEY}_margin"]
+    columns: list[Any] = [adata.obs_names, adata.obs[KEY], (f"{m:.4f}" for m in margins)]
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)
@@ -242,7 +252,7 @@ def write_results(
     adata = opened.adata
     entry = adata.uns[KEY]
     with steps.step("write", "writing"):
-        write_csv(folder / "clusters.csv", *cell_columns(opened, probabilities(adata)))
+        write_csv(folder / "clusters.csv", *cell_columns(opened))
         write_csv(folder / "genes.csv", *gene_rows(adata))
         run = run | {
             "results": dict(entry["results"]) | {"cluster_sizes": entry["clusters"]["size"]},

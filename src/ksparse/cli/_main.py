@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import sys
 import threading
@@ -14,7 +15,9 @@ from typing import Any
 
 import click
 
-__all__ = ["main"]
+from ksparse import __version__
+
+__all__ = ["in_shell_words", "main"]
 
 
 class Terminated(BaseException):
@@ -25,18 +28,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
     0: done. 2: bad use or bad input, told in one line. 130: interrupted. 143: terminated.
-    1: a fault of the program.
+    141: nobody reads the output any more (click ends by SystemExit then). 1: a fault of the
+    program.
     """
-    # Imported here: most of the time of `ksparse --help` is that of the numerical libraries.
-    from ksparse.cli import _numbers, _results, _run  # noqa: F401
-    from ksparse.cli._app import app
-
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        with _signals(), _plain_warnings():
-            app.main(args=words, prog_name="ksparse", standalone_mode=False)
+        with _signals():
+            if words == ["--version"]:  # without waiting for the numerical libraries
+                click.echo(f"ksparse {__version__}")
+                return 0
+            # Imported here, where an interrupt is met: this takes two seconds.
+            from ksparse.cli import _numbers, _results, _run  # noqa: F401
+            from ksparse.cli._app import app
+
+            with _plain_warnings():
+                app.main(args=words, prog_name="ksparse", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
         return _end("interrupted", 130)
@@ -51,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end(error.format_message() + hint, 2)
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except BrokenPipeError:  # whoever reads our output has seen enough
+    except (BrokenPipeError, SystemExit):  # whoever reads our output has seen enough
         _silence()
         return 141
     except Exception as error:
@@ -59,6 +67,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _failed(error)
     return 0
+
+
+# What the Python functions call things, and what they are called here.
+SHELL_WORDS = (
+    (r"run ksparse\.tl\.ksparse\(.*?\) first", "it is no result of `ksparse run`"),
+    (r"adata\.uns\['ksparse'\] holds no result: ", "There is no result in the file: "),
+    (r"n_samples=(\d+)", r"\1 cells"),
+    (r"n_clusters=(\d+)", r"-k \1"),
+    (r"n_features=(\w+)", r"--genes \1"),
+    (r"normalize='log1p'", "--normalize log1p"),
+    (r"normalize=None", "--normalize none"),
+    (r"layer=('.*?') is not in adata\.layers", r"--layer \1 is not in the file"),
+    (r"layer=('.*?')", r"--layer \1"),
+    (r"give layer= \(", "give --layer ("),
+    (r"min_share=", "--min-share "),
+    (r"new_adata", "INPUT"),
+    (r"adata\.X", "X"),
+)
+
+
+def in_shell_words(text: str) -> str:
+    """Say it in one line and in the words of the command line."""
+    text = " ".join(text.split())
+    for ours, theirs in SHELL_WORDS:
+        text = re.sub(ours, theirs, text)
+    return text
 
 
 def _failed(error: Exception) -> int:
@@ -79,7 +113,7 @@ def _failed(error: Exception) -> int:
 
 
 def _end(message: str, code: int) -> int:
-    click.echo(f"ksparse: {' '.join(message.split())}", err=True)
+    click.echo(f"ksparse: {in_shell_words(message)}", err=True)
     return code
 
 
@@ -115,7 +149,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            click.echo(f"ksparse: warning: {' '.join(str(message).split())}", err=True)
+            click.echo(f"ksparse: warning: {in_shell_words(str(message))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -54,6 +54,8 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         try:
             for part in str(value).split(","):
                 low, dash, high = part.strip().partition("-")
+                if dash and int(high) < int(low):
+                    self.fail(f"{part.strip()!r} runs backwards: give {high}-{low}.", param, ctx)
                 out += list(range(int(low), int(high) + 1)) if dash else [int(low)]
         except ValueError:
             self.fail(f"{value!r} must be numbers such as 2-8 or 5,10,20.", param, ctx)

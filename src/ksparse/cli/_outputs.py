@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ksparse.files import held_signals
+
 __all__ = ["check_file", "new_folder"]
 
 
@@ -31,6 +33,9 @@ def new_folder(folder: Path, names: Sequence[str], force: bool) -> Iterator[Path
     there = [name for name in names if (folder / name).exists()]
     if there and not force:
         raise ValueError(f"{folder / there[0]} exists: give --force to replace it, or another -o.")
+    for name in there:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder: remove it, or give another -o.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     work = None
@@ -38,10 +43,11 @@ def new_folder(folder: Path, names: Sequence[str], force: bool) -> Iterator[Path
         work = Path(tempfile.mkdtemp(dir=folder, prefix=".ksparse-"))
         yield work
         written = [name for name in names if (work / name).exists()]
-        if there:
-            (folder / names[-1]).unlink(missing_ok=True)
-        for name in written:
-            (work / name).replace(folder / name)
+        with held_signals():
+            if there:
+                (folder / names[-1]).unlink(missing_ok=True)
+            for name in written:
+                (work / name).replace(folder / name)
         made = []
     finally:
         if work is not None:

@@ -25,6 +25,7 @@ from ksparse.files import write_csv
 from ksparse.h5ad import write_h5ad
 from ksparse.tables import render
 from ksparse.tl._data import label_column as labels_of
+from ksparse.tl._data import make_room
 
 __all__ = ["predict", "report"]
 
@@ -64,14 +65,21 @@ def predict(model: Path, **options: Any) -> None:
     from ksparse.readers import read
 
     source = source_of(options)
+    if model.exists() and model.suffix not in (".h5ad", ".zarr"):
+        raise ValueError(f"{model} is no result of `ksparse run`: give its result.h5ad as MODEL.")
     names = ("clusters.csv", "result.h5ad", "run.json")
-    words = ["predict", model, source.path, *source.words(), "--min-share", options["min_share"]]
+    words = ["predict", model, source.path, *source.words("normalize"), "--normalize"]
+    words += [source.normalize, "--min-share", options["min_share"]]
     scores: dict[str, float] = {}
     with new_folder(options["output"], names, options["force"]) as folder:
         with limited_threads(options["threads"]), Steps(4, options["verbose"]) as steps:
             fitted = read(model)
             opened = jobs.open_source(source, steps)
             adata = opened.adata
+            if jobs.KEY in adata.uns:
+                opened.notes.append("Results that INPUT had of its own are left out.")
+                steps.tell(opened.notes[-1])
+                make_room(adata, jobs.KEY)
             with steps.step("predict", "placing cells"), noted() as notes:
                 tl.predict(
                     fitted, adata, layer=source.layer, min_share=options["min_share"],
@@ -79,8 +87,7 @@ def predict(model: Path, **options: Any) -> None:
                 )  # fmt: skip
             opened.notes += notes
             with steps.step("write", "writing"):
-                probability = adata.obs[f"{jobs.KEY}_probability"]
-                write_csv(folder / "clusters.csv", *jobs.cell_columns(opened, probability))
+                write_csv(folder / "clusters.csv", *jobs.cell_columns(opened))
                 write_h5ad(folder / "result.h5ad", adata)
         found = adata.obs[jobs.KEY]
         if source.label_column is not None:

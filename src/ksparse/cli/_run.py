@@ -30,7 +30,7 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
 @app.command(short_help="Find clusters and genes; write tables, AnnData and a report.")
 @input_argument
 @click.option(
-    "-k", "--clusters", type=click.IntRange(min=1), required=True, help="How many clusters."
+    "-k", "--clusters", type=click.IntRange(min=2), required=True, help="How many clusters."
 )
 @click.option(
     "--genes", type=GENES, default="auto", show_default=True, help="How many genes to select."
@@ -160,8 +160,8 @@ def demo(**options: Any) -> None:
     job = options | whole_job | {"scale": False, "max_labels": 1}
     data = options["output"] / names[0]
     with new_folder(options["output"], names, options["force"]) as folder:
-        click.echo("Simulated 600 cells x 2,000 genes: 4 clusters with 40 marker genes each.")
         truth = _simulated(folder / names[0], 600, 2000, 4, 40, options["seed"])
+        click.echo("Simulated 600 cells x 2,000 genes: 4 clusters with 40 marker genes each.")
         source = jobs.Source(folder / names[0], label_column="label", shown_as=data)
         opened, scores = cluster_and_write(folder, source, job, ["run", data])
     chosen = opened.adata.var["ksparse_selected"].to_numpy()

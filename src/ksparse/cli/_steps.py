@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ksparse.cli._main import in_shell_words
 from ksparse.progress import progress_bar
 
 __all__ = ["Steps", "checksum", "command_line"]
@@ -80,7 +81,7 @@ def noted() -> Iterator[list[str]]:
 
     def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            notes.append(" ".join(str(message).split()))
+            notes.append(in_shell_words(str(message)))
         shown(message, category, *where, **more)
 
     warnings.showwarning = show

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from ksparse.layout import layout
 from ksparse.metrics import correctly_placed
 from ksparse.plotting import cluster_colours, expression_colours, one_axes, saved
-from ksparse.tl._data import expression_of, found, label_column
+from ksparse.tl._data import (
+    clusters_of,
+    expression_of,
+    found,
+    known_labels,
+    projected,
+)
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -66,16 +72,19 @@ def embedding(
         raise ValueError("labels and gene exclude each other: give one.")
     stored = adata.obsm.get(f"{key}_{method}")
     if stored is None:
-        stored = layout(np.asarray(adata.obsm[key]), method=method, random_state=random_state)
+        stored = layout(projected(adata, key), method=method, random_state=random_state)
     points = np.asarray(stored)
-    ax = one_axes(ax, width=5.6, height=4.6)
+    if gene is not None and gene not in adata.var_names:
+        raise ValueError(f"gene={gene!r} is not in adata.var_names.")
+    truth = None if labels is None else known_labels(adata, labels)
     dot = size if size is not None else float(np.clip(6000 / len(points), 1.5, 24))
-    codes = np.asarray(adata.obs[key].cat.codes)
+    codes, names = clusters_of(adata, key)
+    ax = one_axes(ax, save, width=5.6, height=4.6)
     if gene is not None:
         _by_gene(ax, adata, entry, points, gene, dot)
     else:
-        _by_cluster(ax, points, codes, list(adata.obs[key].cat.categories), dot)
-        _title(ax, adata, codes, points, labels, dot)
+        _by_cluster(ax, points, codes, names, dot)
+        _title(ax, codes, points, labels, truth, dot)
     ax.set(xticks=[], yticks=[], aspect="equal", anchor="W")
     ax.set_xlabel(f"{TITLES.get(method, method)} of the projection", fontsize=9)
     ax.spines[:].set_visible(False)
@@ -83,15 +92,13 @@ def embedding(
 
 
 def _by_gene(ax: Any, adata: Any, entry: Any, points: Any, gene: str, dot: float) -> None:
-    if gene not in adata.var_names:
-        raise ValueError(f"gene={gene!r} is not in adata.var_names.")
     values = expression_of(adata, entry, [gene])[:, 0]
     order = np.argsort(values, kind="stable")  # the highest on top
     shown = ax.scatter(
         *points[order].T, c=values[order], s=dot, cmap=expression_colours(), linewidths=0
     )
     ax.figure.colorbar(shown, ax=ax, shrink=0.6, label="expression")
-    ax.set_title(gene)
+    ax.set_title(gene, parse_math=False)
 
 
 def _by_cluster(
@@ -100,6 +107,8 @@ def _by_cluster(
     colours = cluster_colours(len(names))
     for cluster, name in enumerate(names):
         here = codes == cluster
+        if not here.any():
+            continue
         ax.scatter(
             *points[here].T, s=dot, color=colours[cluster], linewidths=0,
             label=f"{name} ({here.sum():,})",
@@ -109,17 +118,17 @@ def _by_cluster(
         if here.any():
             ax.annotate(
                 name, np.median(points[here], axis=0), ha="center", va="center", fontsize=9,
-                weight="bold", bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "0.4",
-                                     "alpha": 0.85},
+                parse_math=False, weight="bold",
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "0.4", "alpha": 0.85},
             )  # fmt: skip
 
 
-def _title(ax: Any, adata: Any, codes: Any, points: Any, labels: str | None, dot: float) -> None:
+def _title(ax: Any, codes: Any, points: Any, labels: str | None, truth: Any, dot: float) -> None:
     title = f"{len(points):,} cells, {len(np.unique(codes))} clusters"
-    if labels is not None:
-        truth, known = label_column(adata, labels)
+    if truth is not None:
+        classes, known = truth
         wrong = np.zeros(len(points), dtype=bool)
-        wrong[known] = ~correctly_placed(truth[known], codes[known])
+        wrong[known] = ~correctly_placed(classes[known], codes[known])
         share = 1 - wrong[known].mean()
         if wrong.any():
             ax.scatter(*points[wrong].T, s=1.3 * dot, color="black", linewidths=0,
@@ -133,3 +142,5 @@ def _title(ax: Any, adata: Any, codes: Any, points: Any, labels: str | None, dot
     )  # fmt: skip
     for handle in ax.get_legend().legend_handles:
         handle.set_sizes([30])
+    for text in ax.get_legend().get_texts():
+        text.set_parse_math(False)

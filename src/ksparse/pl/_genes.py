@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse.plotting import cluster_colours, one_axes, saved
-from ksparse.tl._data import expression_of, found, selected_genes
+from ksparse.tl._data import clusters_of, expression_of, found, selected_genes
 from ksparse.tl._rank_genes import contributions
 from ksparse.validation import check_at_least
 
@@ -35,6 +35,11 @@ def top_genes(entry: Any, n_genes: int) -> list[tuple[int, int]]:
     return out
 
 
+def shown_name(name: str) -> str:
+    """A number is not enough to go by."""
+    return f"cluster {name}" if name.isdigit() else name
+
+
 def genes(
     adata: AnnData,
     *,
@@ -43,7 +48,9 @@ def genes(
     ax: Any = None,
     save: str | Path | None = None,
 ) -> Any:
-    """Draw the selected genes with the largest weights, in the colour of their cluster.
+    """Draw the selected genes with the largest weights, in the colour of a cluster each.
+
+    That is the cluster to which the gene contributes most, of those where it is high.
 
     Parameters
     ----------
@@ -65,20 +72,28 @@ def genes(
     entry = found(adata, key)
     check_at_least("n_genes", n_genes, 1)
     weight = np.linalg.norm(np.asarray(entry["model"]["weights"], dtype=np.float64), axis=1)
+    if not weight.size:
+        raise ValueError("No gene was selected: there is nothing to draw.")
     order = np.argsort(-weight, kind="stable")[:n_genes]
     home = contributions(entry).argmax(axis=0)[order]
     names = selected_genes(entry)[order]
-    ax = one_axes(ax, width=4.6, height=1.2 + 0.19 * max(6, len(order)))
-    colours = cluster_colours(int(entry["params"]["n_clusters"]))
+    ax = one_axes(ax, save, width=4.6, height=1.2 + 0.19 * max(6, len(order)))
+    _, names_of_clusters = clusters_of(adata, key)
+    colours = cluster_colours(len(names_of_clusters))
     at = np.arange(len(order))
     for cluster in np.unique(home):
         here = home == cluster
-        ax.barh(at[here], weight[order][here], color=colours[cluster], label=f"cluster {cluster}")
-    ax.set_yticks(at, labels=names, fontsize=8)
+        ax.barh(
+            at[here],
+            weight[order][here],
+            color=colours[cluster],
+            label=shown_name(names_of_clusters[cluster]),
+        )
+    ax.set_yticks(at, labels=names, fontsize=8, parse_math=False)
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("weight (row norm of W)")
     ax.set_title(f"{len(order)} of {len(weight)} selected genes")
-    ax.legend(frameon=False, fontsize=8, loc="lower right", title="high in", title_fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="lower right", title="speaks for", title_fontsize=8)
     return saved(ax, save)
 
 
@@ -118,13 +133,15 @@ def dotplot(
     mean = np.asarray(entry["clusters"]["mean"])[:, columns]
     fraction = np.asarray(entry["clusters"]["fraction"])[:, columns]
     k = len(mean)
-    ax = one_axes(ax, width=2.4 + 0.24 * len(columns), height=1.9 + 0.3 * k)
+    ax = one_axes(ax, save, width=2.4 + 0.24 * len(columns), height=1.9 + 0.3 * k)
     x, y = np.meshgrid(np.arange(len(columns)), np.arange(k))
     shown = ax.scatter(x, y, c=_per_gene(mean), s=4 + 130 * fraction, cmap="Reds",
                        edgecolors="0.4", linewidths=0.4, vmin=0, vmax=1)  # fmt: skip
     names = selected_genes(entry)[columns]
-    ax.set_xticks(np.arange(len(columns)), labels=names, rotation=90, fontsize=8)
-    ax.set_yticks(np.arange(k), labels=[f"cluster {cluster}" for cluster in range(k)], fontsize=8)
+    ax.set_xticks(np.arange(len(columns)), labels=names, rotation=90, fontsize=8, parse_math=False)
+    ax.set_yticks(
+        np.arange(k), labels=[shown_name(name) for name in clusters_of(adata, key)[1]], fontsize=8
+    )
     ax.set(xlim=(-0.7, len(columns) - 0.3), ylim=(k - 0.4, -0.6))
     _bands(ax, [cluster for _, cluster in pairs])
     ax.figure.colorbar(shown, ax=ax, shrink=0.7, pad=0.02, label="mean, scaled per gene")
@@ -185,23 +202,26 @@ def heatmap(
     if not pairs:
         raise ValueError("No gene speaks for a cluster: there is nothing to draw.")
     names = selected_genes(entry)[[j for j, _ in pairs]]
-    codes = np.asarray(adata.obs[key].cat.codes)
+    codes, names_of_clusters = clusters_of(adata, key)
     cells = np.arange(len(codes))
     if len(cells) > MOST_CELLS:
         cells = np.sort(np.random.RandomState(random_state).permutation(len(cells))[:MOST_CELLS])
     cells = cells[np.argsort(codes[cells], kind="stable")]
-    values = expression_of(adata, entry, names)[cells]
-    top = np.maximum(np.quantile(values, 0.99, axis=0), 1e-12)
-    ax = one_axes(ax, width=7.5, height=1.6 + 0.16 * len(names))
-    shown = ax.imshow(np.clip(values / top, 0, 1).T, aspect="auto", cmap="magma_r", vmin=0, vmax=1,
-                      interpolation="nearest")  # fmt: skip
-    ax.set_yticks(np.arange(len(names)), labels=names, fontsize=7)
+    values = expression_of(adata, entry, names, cells)
+    low = np.minimum(np.quantile(values, 0.01, axis=0), 0)
+    span = np.maximum(np.quantile(values, 0.99, axis=0) - low, 1e-12)
+    ax = one_axes(ax, save, width=7.5, height=1.6 + 0.16 * len(names))
+    scaled = np.clip((values - low) / span, 0, 1).T
+    shown = ax.imshow(
+        scaled, aspect="auto", cmap="magma_r", vmin=0, vmax=1, interpolation="nearest"
+    )
+    ax.set_yticks(np.arange(len(names)), labels=names, fontsize=7, parse_math=False)
     here = codes[cells]
     edges = np.flatnonzero(np.diff(here)) + 0.5
     ax.vlines(edges, -0.5, len(names) - 0.5, color="0.4", linewidth=0.7)
     clusters = np.unique(here)
     middle = [np.flatnonzero(here == cluster).mean() for cluster in clusters]
-    ax.set_xticks(middle, labels=[str(cluster) for cluster in clusters], fontsize=8)
+    ax.set_xticks(middle, labels=[names_of_clusters[c] for c in clusters], fontsize=8)
     ax.tick_params(length=0)
     ax.set_xlabel("cells, by cluster" + (f" ({len(cells):,} of {len(codes):,})"
                   if len(cells) < len(codes) else ""))  # fmt: skip

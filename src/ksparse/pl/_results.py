@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ksparse.path import FeaturePath
 from ksparse.plotting import COLOURS, one_axes, saved
-from ksparse.tl._data import check_adata, found, label_column
+from ksparse.tl._data import check_adata, found, known_labels
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -43,7 +43,7 @@ def convergence(
     cost = np.asarray(entry["history"]["cost"])
     changed = np.asarray(entry["history"]["labels_changed"])
     loops = np.arange(1, len(cost) + 1)
-    ax = one_axes(ax, width=4.8, height=3.4)
+    ax = one_axes(ax, save, width=4.8, height=3.4)
     first = ax.plot(loops, cost, "o-", color=COLOURS[0], label="cost")
     ax.set(xlabel="loop", xticks=loops, ylim=(0, 1.1 * float(np.nanmax(cost)) or 1.0))
     ax.set_ylabel("cost  ½‖Yμ − XW‖²", color=COLOURS[0])
@@ -87,7 +87,7 @@ def path(
         table = result.uns.get(key)
         if table is None:
             raise ValueError(f"adata.uns[{key!r}] holds no path: run ksparse.tl.path first.")
-        columns = {name: np.asarray(values) for name, values in table.items() if name != "best"}
+        columns = {name: np.asarray(values) for name, values in table.items() if np.ndim(values)}
         result = FeaturePath(columns, [], np.empty((0, 0), dtype=np.int32))
     axes = result.plot(ax)
     saved(axes[0], save)
@@ -122,19 +122,21 @@ def clusters_vs_labels(
     Axes
     """
     found(adata, key)
-    truth, known = label_column(adata, labels)
+    truth, known = known_labels(adata, labels)
     clusters = np.asarray(adata.obs[key].astype(str), dtype=str)
     names, ids, table = sorted_confusion(truth[known], clusters[known])
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     longest = max(len(name) for name in names)
-    ax = one_axes(ax, width=2.6 + 0.5 * len(ids) + 0.07 * longest, height=1.6 + 0.34 * len(names))
+    ax = one_axes(
+        ax, save, width=2.6 + 0.5 * len(ids) + 0.07 * longest, height=1.6 + 0.34 * len(names)
+    )
     shown = ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (i, j), count in np.ndenumerate(table):
         if count:
             colour = "white" if share[i, j] > 0.55 else "black"
             ax.text(j, i, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
-    ax.set_xticks(np.arange(len(ids)), labels=ids)
-    ax.set_yticks(np.arange(len(names)), labels=names)
+    ax.set_xticks(np.arange(len(ids)), labels=ids, parse_math=False)
+    ax.set_yticks(np.arange(len(names)), labels=names, parse_math=False)
     ax.set(xlabel="cluster", ylabel=labels)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def _read_10x(path: Path, group: Any, version: int) -> Any:
     X = sp.csr_matrix(
         (group["data"][...], group["indices"][...], group["indptr"][...]), shape=(n_cells, n_genes)
     )
-    X.check_format()
+    X.check_format(full_check=True)
     if version == 3:
         features = group["features"]
         var = {"gene_ids": _text(features["id"])}
@@ -79,27 +80,47 @@ def read_loom(path: Path) -> Any:
             raise ValueError(f"{path} has no matrix: it is not a loom file.")
         matrix = file["matrix"]
         n_genes, n_cells = matrix.shape
-        step = max(1, BLOCK // max(1, n_cells))
-        blocks = [_block(matrix[i : i + step].astype(np.float32)) for i in range(0, n_genes, step)]
-        if not blocks:
-            raise ValueError(f"{path} holds no genes.")
-        X = assemble(blocks).T
+        X = _transposed(path, matrix, n_genes, n_cells)
+        layers = {
+            name: _transposed(path, layer, n_genes, n_cells)
+            for name, layer in file.get("layers", {}).items()
+        }
         var = _attributes(file, "row_attrs", n_genes)
         obs = _attributes(file, "col_attrs", n_cells)
-    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X)
     genes = _names(var, ("Gene", "gene", "gene_names", "var_names", "Accession"), n_genes)
     cells = _names(obs, ("CellID", "cell_id", "obs_names", "Barcode"), n_cells)
-    return AnnData(
-        X, obs=pandas.DataFrame(obs, index=cells), var=pandas.DataFrame(var, index=genes)
-    )
+    frames = {
+        "obs": pandas.DataFrame(obs, index=cells),
+        "var": pandas.DataFrame(var, index=genes),
+    }
+    return AnnData(X, layers=layers, **frames)
+
+
+def _transposed(path: Path, matrix: Any, n_genes: int, n_cells: int) -> Any:
+    """A matrix of genes x cells as cells x genes, read a few genes at a time."""
+    if matrix.shape != (n_genes, n_cells) or not n_genes:
+        raise ValueError(f"{path} holds a matrix of shape {matrix.shape}: it is not a loom file.")
+    step = max(1, BLOCK // max(1, n_cells))
+    blocks = [_block(matrix[i : i + step].astype(np.float32)) for i in range(0, n_genes, step)]
+    X = assemble(blocks).T
+    return X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X)
 
 
 def _attributes(file: Any, name: str, size: int) -> dict[str, Any]:
     out = {}
+    skipped = 0
     for key, item in file.get(name, {}).items():
         if getattr(item, "shape", None) == (size,):
             values = item[...]
             out[key] = _text(item) if values.dtype.kind in "SO" else values
+        else:
+            skipped += 1
+    if skipped:
+        warnings.warn(
+            f"{skipped} of the {name} are not one value each, and are left out.",
+            UserWarning,
+            stacklevel=2,
+        )
     return out
 
 

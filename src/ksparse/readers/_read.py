@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ksparse.readers._hdf5 import read_h5, read_loom
 from ksparse.readers._mtx import is_mtx_folder, read_mtx
@@ -90,8 +91,19 @@ def read(
     if transpose and suffix not in (*TABLES, ".npz"):
         raise ValueError(f"transpose is for tables, and {path.name} says which way round it is.")
     adata = _guarded(path, reader)
+    for name, X in (("X", adata.X), *adata.layers.items()):
+        if sp.issparse(X) and hasattr(X, "check_format"):
+            _sound(path, name, X)
     _check(adata, path, unique_names)
     return adata
+
+
+def _sound(path: Path, name: Any, X: Any) -> None:
+    """Refuse a sparse matrix whose indices point elsewhere: compiled code would follow them."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged, in {name}: {_first_line(error)}") from None
 
 
 def _is_zarr(path: Path) -> bool:
@@ -109,6 +121,7 @@ def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(Observation|Variable) names are not unique")
         warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", category=RuntimeWarning)  # too large for float32
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         try:
             return reader()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import warnings
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,12 @@ from numpy.typing import NDArray
 
 __all__ = ["assemble", "read_table"]
 
+# Words above the first column that say that it holds names, whatever these look like.
+CORNERS = {"", "index", "id", "ids", "cell", "cells", "cell_id", "cellid", "barcode", "barcodes",
+           "sample", "samples", "sample_id", "name", "names", "gene", "genes", "gene_id", "geneid",
+           "gene_name", "symbol", "entrez", "entrezid", "ensembl", "feature", "features",
+           "obs_names", "var_names", "unnamed: 0"}  # fmt: skip
+LARGEST = float(np.finfo(np.float32).max)
 # Values that are read together, and the share of nonzero values up to which data are sparse.
 BLOCK, SPARSE_SHARE = 4_000_000, 0.5
 
@@ -24,11 +31,23 @@ def _open(path: Path) -> IO[str]:
 
 
 def _is_number(text: str) -> bool:
+    """Whether a finite number of float32 is written there."""
     try:
-        float(text)
+        return "_" not in text and abs(float(text)) <= LARGEST
     except ValueError:
         return False
-    return True
+
+
+def _warn_of_numbers(path: Path, X: Any, name: str) -> None:
+    """Say so when a first column that looks like names was taken for data."""
+    column = X[:, [0]].toarray().ravel() if sp.issparse(X) else X[:, 0]
+    if len(column) > 1 and (column == np.rint(column)).all() and len(set(column)) == len(column):
+        warnings.warn(
+            f"{path}: the first column ({name!r}) holds a different whole number in each row, and "
+            "is taken for data; leave its header empty if they are names.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def read_table(path: Path, separator: str, transpose: bool, label_column: str | None) -> Any:
@@ -37,9 +56,14 @@ def read_table(path: Path, separator: str, transpose: bool, label_column: str | 
     from anndata import AnnData
 
     header, first = _head(path, separator)
-    named = len(header) == len(first) - 1 or header[0].strip() == "" or not _is_number(first[0])
-    names = header if len(header) == len(first) - 1 else header[1:] if named else header
-    if all(_is_number(name) for name in names) and len(set(names)) < len(names):
+    shorter = len(header) == len(first) - 1  # as R writes it: no word above the names
+    corner = "" if shorter else header[0].strip()
+    takes_labels = label_column is not None and not transpose and corner == label_column
+    named = not takes_labels and (
+        corner.lower() in CORNERS or not _is_number(first[0]) or corner == ""
+    )
+    names = header if shorter or not named else header[1:]
+    if all(_is_number(name) for name in header) and not (named and corner == ""):
         raise ValueError(f"{path} has no header: the first line must name the columns.")
     offset = 1 if named else 0
     labels_at = None
@@ -62,18 +86,24 @@ def read_table(path: Path, separator: str, transpose: bool, label_column: str | 
     rows: list[str] = []
     labels: list[Any] = []
     try:
-        for chunk in chunks:
-            if named:
-                rows += [str(name) for name in chunk[0]]
-            else:
-                rows += [str(len(rows) + i) for i in range(len(chunk))]
-            if labels_at is not None:
-                labels += chunk[labels_at + offset].tolist()
-            blocks.append(_block(chunk[wanted].to_numpy()))
+        with chunks:
+            for chunk in chunks:
+                if named:
+                    rows += [str(name) for name in chunk[0]]
+                else:
+                    rows += [str(len(rows) + i) for i in range(len(chunk))]
+                if labels_at is not None:
+                    labels += chunk[labels_at + offset].tolist()
+                values = chunk[wanted].to_numpy()
+                if not np.isfinite(values).all():
+                    raise ValueError("it holds NaN or infinity")
+                blocks.append(_block(values))
     except (ValueError, OverflowError) as error:
         _explain(path, separator, wanted, [names[i] for i in numeric], len(first))
         raise ValueError(f"{path} cannot be read: {error}") from error
     X = assemble(blocks)
+    if not named and not takes_labels:
+        _warn_of_numbers(path, X, names[0])
     columns = [names[i] for i in numeric]
     if transpose:
         X, rows, columns = (
@@ -121,10 +151,9 @@ def _explain(path: Path, separator: str, wanted: list[int], names: list[str], wi
                 )
             for column, name in zip(wanted, names, strict=True):
                 if not _is_number(line[column]):
-                    shown = repr(line[column]) if line[column].strip() else "nothing"
-                    raise ValueError(
-                        f"{path}: {shown} is not a number (line {lines.line_num}, column {name!r})."
-                    )
+                    shown = repr(line[column]) if line[column].strip() else "an empty cell"
+                    where = f"line {lines.line_num}, column {name!r}"
+                    raise ValueError(f"{path}: {shown} is not a number, or too large ({where}).")
 
 
 def _block(values: NDArray[np.float32]) -> Any:

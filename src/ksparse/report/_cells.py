@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse.layout import layout
-from ksparse.tl._data import expression_of
+from ksparse.tl._data import expression_of, projected
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -38,7 +38,7 @@ def packed_cells(
     if methods:
         points = np.asarray(adata.obsm[f"{key}_{method}"], dtype=np.float64)
     else:
-        points = layout(np.asarray(adata.obsm[key]), method=method).astype(np.float64)
+        points = layout(projected(adata, key), method=method).astype(np.float64)
     drawn = np.arange(adata.n_obs)
     if drawn.size > MOST_CELLS:
         drawn = np.sort(np.random.RandomState(0).permutation(drawn.size)[:MOST_CELLS])
@@ -68,22 +68,24 @@ def _codes(values: NDArray[Any]) -> str:
 
 def packed_genes(
     adata: AnnData, entry: Any, genes: NDArray[Any], drawn: NDArray[np.intp]
-) -> tuple[list[str | None], NDArray[Any], int]:
-    """Expression of each gene in steps from 0 to its largest, the largest, and the steps.
+) -> tuple[list[str | None], NDArray[Any], NDArray[Any], int]:
+    """Expression of each gene in steps between its ends, both ends, and the number of steps.
 
     Genes with the largest weights come first, and those that find no room are None.
     """
     if not len(genes):
-        return [], np.zeros(0), LEVELS[0]
+        return [], np.zeros(0), np.zeros(0), LEVELS[0]
     there = np.isin(genes, np.asarray(adata.var_names, dtype=object).astype(str))
-    tops = np.zeros(len(genes))
+    lows, tops = np.zeros(len(genes)), np.zeros(len(genes))
     columns: list[NDArray[Any] | None] = [None] * len(genes)
-    for start in range(0, len(genes), 50):  # a few at a time: cells x genes may be large
-        part = [i for i in range(start, min(start + 50, len(genes))) if there[i]]
+    for start in range(0, len(genes), 400):  # not all at once: cells x genes may be large
+        part = [i for i in range(start, min(start + 400, len(genes))) if there[i]]
         if part:
-            values = np.maximum(expression_of(adata, entry, genes[part])[drawn], 0)
+            values = expression_of(adata, entry, genes[part], drawn)
+            lows[part] = values.min(axis=0, initial=0)
             tops[part] = values.max(axis=0, initial=0)
-            scaled = values / np.where(tops[part] > 0, tops[part], 1).astype(np.float32)
+            span = tops[part] - lows[part]
+            scaled = (values - lows[part]) / np.where(span > 0, span, 1)
             steps = np.rint(scaled * LEVELS[0]).astype(np.uint8)
             for i, column in zip(part, steps.T, strict=True):
                 columns[i] = np.ascontiguousarray(column)
@@ -92,8 +94,10 @@ def packed_genes(
     if sum(len(text) for text in out if text) > GENE_BYTES:
         levels = LEVELS[1]
         step = LEVELS[0] // LEVELS[1]
-        out = [None if column is None else packed(((column + step // 2) // step).tobytes())
-               for column in columns]  # fmt: skip
+        for i, column in enumerate(columns):
+            if column is not None:  # uint8 is too small for the sum
+                coarse = (column.astype(np.uint16) + step // 2) // step
+                out[i] = packed(coarse.astype(np.uint8).tobytes())
         room = GENE_BYTES - np.cumsum([len(text) if text else 0 for text in out])
         out = [text if left >= 0 else None for text, left in zip(out, room, strict=True)]
-    return out, tops, levels
+    return out, lows, tops, levels

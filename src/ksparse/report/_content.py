@@ -13,13 +13,15 @@ from ksparse.pl._results import sorted_confusion
 from ksparse.plotting import COLOURS, cluster_colours
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
-from ksparse.tl._data import found, label_column, selected_genes
+from ksparse.tl._data import clusters_of, found, label_column, selected_genes
 from ksparse.tl._rank_genes import contributions
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["report_content"]
+__all__ = ["read_run", "report_content"]
+
+MOST_LABELS = 200
 
 
 def report_content(
@@ -33,11 +35,10 @@ def report_content(
     """Everything that the page shows."""
     entry = found(adata, key)
     run = run or {}
-    codes = np.asarray(adata.obs[key].cat.codes)
-    names = [str(name) for name in adata.obs[key].cat.categories]
+    codes, names = clusters_of(adata, key)
     size = np.bincount(codes, minlength=len(names))
     content: dict[str, Any] = {
-        "title": title or run.get("title") or f"{len(names)} clusters of {adata.n_obs:,} cells",
+        "title": str(title or "") or f"{len(names)} clusters of {adata.n_obs:,} cells",
         "n_cells": adata.n_obs,
         "clusters": _groups(names, size),
         "labels": None,
@@ -45,15 +46,22 @@ def report_content(
         "palette": list(COLOURS),
     }
     label_codes = None
+    scored = "cells"
     scores: dict[str, float] = {}
     notes: list[str] = [str(note) for note in run.get("notes", [])]
     if labels is not None:
         truth, known = label_column(adata, labels)
         if not known.any():
             raise ValueError(f"labels={labels!r} is missing for all {known.size} cells.")
-        if not known.all():
+        if not known.all() and not run:  # the command line has noted it
             notes.append(f"{int((~known).sum()):,} cells have no {labels}, and are not scored.")
+        scored = "cells" if known.all() else "labelled cells"
         values, label_codes = np.unique(truth, return_inverse=True)
+        if values.size > MOST_LABELS:
+            raise ValueError(
+                f"labels={labels!r} has {values.size} distinct values, which should be <= "
+                f"{MOST_LABELS}: give a column of classes."
+            )
         content["labels"] = _groups([str(v) for v in values], np.bincount(label_codes))
         clusters = np.asarray(names)[codes]
         scores = summary(truth[known], clusters[known])
@@ -69,9 +77,8 @@ def report_content(
     content["genes"], content["cells"]["levels"] = _genes(adata, entry, drawn)
     hidden = sum(gene["values"] is None for gene in content["genes"])
     content["genes_hint"] = (
-        "Contribution: share of the cluster's distance from the middle that is due to the gene; "
-        "blue where the gene is high, orange where it is its absence that tells. Click a row to "
-        "colour the cells by the gene; highlight a cluster to bring its genes to the top."
+        "Click a row to colour the cells by the gene; highlight a cluster to bring its genes to "
+        "the top."
         + (f" To keep the page small, {hidden} genes cannot be shown on the cells." * (hidden > 0))
     )
     rank_of = {gene["place"]: i for i, gene in enumerate(content["genes"])}
@@ -80,8 +87,8 @@ def report_content(
     content["history"] = {name: _numbers(entry["history"][name])
                           for name in ("cost", "labels_changed")}  # fmt: skip
     content["convergence"] = convergence_text(entry)
-    content["path"] = _path(adata, path_key)
-    content["story"] = story(entry, size, labels, scores, run)
+    content["path"] = _path(adata, path_key, len(names))
+    content["story"] = story(entry, size, labels, scores, run, scored)
     content["tiles"] = _tiles(adata, entry, len(names), scores)
     content["notes"] = notes
     content["tables"], content["command"] = tables(entry, run)
@@ -117,7 +124,7 @@ def _genes(adata: AnnData, entry: Any, drawn: Any) -> tuple[list[dict[str, Any]]
     shares = contributions(entry)
     mean, fraction = np.asarray(clusters["mean"]), np.asarray(clusters["fraction"])
     names = selected_genes(entry)
-    values, tops, levels = packed_genes(adata, entry, names[order], drawn)
+    values, lows, tops, levels = packed_genes(adata, entry, names[order], drawn)
     out = [
         {
             "rank": rank + 1,
@@ -129,6 +136,7 @@ def _genes(adata: AnnData, entry: Any, drawn: Any) -> tuple[list[dict[str, Any]]
             "mean": _numbers(mean[:, j]),
             "fraction": _numbers(fraction[:, j]),
             "values": values[rank],
+            "low": _number(lows[rank]),
             "top": _number(tops[rank]),
         }
         for rank, j in enumerate(order)
@@ -136,9 +144,9 @@ def _genes(adata: AnnData, entry: Any, drawn: Any) -> tuple[list[dict[str, Any]]
     return out, levels
 
 
-def _path(adata: AnnData, path_key: str) -> dict[str, Any] | None:
+def _path(adata: AnnData, path_key: str, n_clusters: int) -> dict[str, Any] | None:
     table = adata.uns.get(path_key)
-    if table is None:
+    if table is None or int(table["n_clusters"]) != n_clusters:
         return None
     names = ("n_features", "eta", "explained", "agreement", "silhouette", "accuracy", "ari", "nmi")
     out: dict[str, Any] = {name: _numbers(table[name]) for name in names if name in table}

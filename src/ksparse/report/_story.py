@@ -10,7 +10,12 @@ __all__ = ["convergence_text", "story", "tables"]
 
 
 def story(
-    entry: Any, size: Any, labels: str | None, scores: dict[str, float], run: dict[str, Any]
+    entry: Any,
+    size: Any,
+    labels: str | None,
+    scores: dict[str, float],
+    run: dict[str, Any],
+    scored: str,
 ) -> str:
     """What was done, in one paragraph."""
     results = entry["results"]
@@ -32,8 +37,8 @@ def story(
     )
     if scores and labels is not None:
         text.append(
-            f"Compared with the known labels ({labels}), {scores['accuracy']:.1%} of the cells are "
-            f"in the cluster matched to their class (ARI {scores['ari']:.3f}, NMI "
+            f"Compared with the known labels ({labels}), {scores['accuracy']:.1%} of the {scored} "
+            f"are in the cluster matched to their class (ARI {scores['ari']:.3f}, NMI "
             f"{scores['nmi']:.3f}); these labels had no part in the search."
         )
     return " ".join(text)
@@ -79,6 +84,8 @@ def tables(entry: Any, run: dict[str, Any]) -> tuple[list[Any], str]:
             starts["start"], starts["score"], starts["n_loops"], starts["chosen"], strict=True
         )
     ]
+    if len(tried) > 1:
+        tried.append(["rule", "a later one is chosen if better by two standard errors"])
     out = [
         ["Result", _rows(entry["results"])],
         ["Parameters", _rows(entry["params"])],

@@ -8,6 +8,8 @@ const format = (value, digits = 3) =>
 const whole = (value) => Number(value).toLocaleString("en-US");
 const percent = (value, digits = 0) => (value === null ? "–" : (100 * value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") + " %");
 
+const clusterName = (name) => (/^\d+$/.test(name) ? `cluster ${name}` : name); // users may have renamed them
+
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

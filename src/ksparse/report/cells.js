@@ -91,25 +91,33 @@ function paint() {
   canvas.dataset.painted = `${state.colour}:${state.gene}:${state.highlight ? state.highlight.kind + state.highlight.index : ""}`;
 }
 
+// Names on the picture, those of large groups first; none on top of another.
 function nameGroups(context, style) {
+  if (state.highlight !== null) return;
   context.font = "600 12px system-ui, sans-serif";
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const of = groupOf();
-  groups().forEach((group, index) => {
-    const xs = [], ys = [];
-    for (let i = 0; i < cells.count; i++) if (of[i] === index) { xs.push(cells.points[2 * i]); ys.push(cells.points[2 * i + 1]); }
-    if (!xs.length) return;
-    const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
-    const name = group.name.length > 18 ? group.name.slice(0, 17) + "…" : group.name;
-    const x = middle(xs), y = middle(ys), half = context.measureText(name).width / 2 + 5;
+  const of = groupOf(), taken = [];
+  const places = groups().map(() => [[], []]);
+  for (let i = 0; i < cells.count; i++) if (places[of[i]]) { places[of[i]][0].push(cells.points[2 * i]); places[of[i]][1].push(cells.points[2 * i + 1]); }
+  const order = places.map((_, index) => index).sort((a, b) => places[b][0].length - places[a][0].length);
+  const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
+  for (const index of order) {
+    const [xs, ys] = places[index], full = groups()[index].name;
+    if (!xs.length) continue;
+    const name = full.length > 18 ? full.slice(0, 17) + "…" : full;
+    const half = context.measureText(name).width / 2 + 5, width = context.canvas.clientWidth;
+    const x = Math.min(Math.max(middle(xs), half + 2), width - half - 2);
+    const y = Math.max(10, middle(ys) - (xs.length < 20 ? 17 : 0)); // few cells are not hidden by their name
+    if (taken.some((other) => Math.abs(other.x - x) < other.half + half && Math.abs(other.y - y) < 19)) continue;
+    taken.push({ x, y, half });
     context.globalAlpha = 0.86;
     context.fillStyle = style.getPropertyValue("--card");
     context.fillRect(x - half, y - 9, 2 * half, 18);
     context.globalAlpha = 1;
     context.fillStyle = style.getPropertyValue("--ink");
     context.fillText(name, x, y + 0.5);
-  });
+  }
 }
 
 function nearest(x, y) {
@@ -130,11 +138,11 @@ function hover(event) {
   const i = cells.grid ? nearest(x, y) : -1;
   tip.hidden = i < 0;
   if (i < 0) return -1;
-  const lines = [cells.names[i], `cluster ${data.clusters[cells.cluster[i]].name}`];
+  const lines = [cells.names[i], clusterName(data.clusters[cells.cluster[i]].name)];
   if (cells.label) lines.push(`${data.label_name}: ${(data.labels[cells.label[i]] || { name: "(missing)" }).name}`);
   if (state.colour === "gene" && cells.values.has(state.gene)) {
     const gene = data.genes[state.gene];
-    lines.push(`${gene.name}: ${format((cells.values.get(state.gene)[i] / data.cells.levels) * gene.top, 2)}`);
+    lines.push(`${gene.name}: ${format(gene.low + (cells.values.get(state.gene)[i] / data.cells.levels) * (gene.top - gene.low), 2)}`);
   }
   tip.textContent = lines.join("\n");
   tip.style.left = Math.min(x + 14, box.width - tip.offsetWidth - 4) + "px";
@@ -154,15 +162,15 @@ function legend() {
   box.replaceChildren();
   if (state.colour === "gene") {
     const gene = data.genes[state.gene];
-    box.append(make("strong", {}, gene.name), make("div", { class: "ramp" }),
-      make("div", { class: "ramp-ends" }, make("span", {}, "0"), make("span", {}, format(gene.top, 3))));
+    box.append(make("div", { class: "scale" }, make("strong", {}, gene.name), make("div", { class: "ramp" }),
+      make("div", { class: "ramp-ends" }, make("span", {}, format(gene.low, 3)), make("span", {}, format(gene.top, 3)))));
   }
   const kind = state.colour === "label" ? "label" : "cluster";
   groups().forEach((group, index) => {
     const pressed = state.highlight !== null && state.highlight.kind === kind && state.highlight.index === index;
     const plain = state.colour === "gene" ? [] : [dot(group.colour)];
     box.append(make("button", { type: "button", "aria-pressed": pressed, "data-group": index, on: { click: () => toggle(kind, index) } },
-      ...plain, make("span", { class: "name" }, kind === "cluster" ? `cluster ${group.name}` : group.name), make("span", { class: "count" }, whole(group.size))));
+      ...plain, make("span", { class: "name" }, kind === "cluster" ? clusterName(group.name) : group.name), make("span", { class: "count" }, whole(group.size))));
   });
   byId("clear").hidden = state.highlight === null && state.colour === "cluster";
 }

@@ -3,7 +3,7 @@ function dotPlot() {
   const box = byId("dot-plot"), pairs = data.dots;
   if (!pairs.length) { byId("dots").hidden = true; return; }
   const step = 26, left = 80, longest = Math.max(...pairs.map(([g]) => Math.min(16, data.genes[g].name.length)));
-  const top = 40, below = 14 + longest * 7, height = top + data.clusters.length * step + below;
+  const top = 40, below = 18 + longest * 7.8, height = top + data.clusters.length * step + below;
   const width = Math.max(left + pairs.length * step + 10, 380);
   const plot = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Dot plot of the top genes by cluster" });
   pairs.forEach(([g, c], column) => {
@@ -13,16 +13,16 @@ function dotPlot() {
     data.clusters.forEach((cluster, row) => {
       const share = high > low ? (gene.mean[row] - low) / (high - low) : 0;
       plot.append(draw("circle", { cx: x, cy: top + row * step + step / 2, r: 1.5 + 9.5 * Math.sqrt(gene.fraction[row]), fill: ramp(share), stroke: "var(--line)" },
-        draw("title", {}, `${gene.name}, cluster ${cluster.name}: mean ${format(gene.mean[row], 3)}, ${percent(gene.fraction[row])} of the cells`)));
+        draw("title", {}, `${gene.name}, ${clusterName(cluster.name)}: mean ${format(gene.mean[row], 3)}, ${percent(gene.fraction[row])} of the cells`)));
     });
     const name = gene.name.length > 16 ? gene.name.slice(0, 15) + "…" : gene.name;
     const y = top + data.clusters.length * step + 8;
-    plot.append(draw("text", { x, y, transform: `rotate(-90 ${x} ${y})`, "text-anchor": "end", dy: "0.35em", class: gene.values ? "link" : "", tabindex: 0,
-      on: { click: () => { if (gene.values) { change({ colour: "gene", gene: g }); showPicture(); } } } }, name, draw("title", {}, gene.name)));
+    plot.append(draw("text", { x, y, transform: `rotate(-90 ${x} ${y})`, "text-anchor": "end", dy: "0.35em", class: gene.values ? "link" : "",
+      on: { click: () => { if (gene.values) { colourBy(g); showPicture(); } } } }, name, draw("title", {}, gene.name)));
   });
   data.clusters.forEach((cluster, row) => {
     plot.append(draw("circle", { cx: 9, cy: top + row * step + step / 2, r: 5, fill: cluster.colour }),
-      draw("text", { x: 20, y: top + row * step + step / 2, dy: "0.35em" }, `cluster ${cluster.name}`));
+      draw("text", { x: 20, y: top + row * step + step / 2, dy: "0.35em" }, clusterName(cluster.name)));
   });
   plot.append(draw("text", { x: 4, y: 14, dy: "0.35em", class: "soft" }, "cells expressing"));
   [0.25, 0.5, 1].forEach((share, i) => plot.append(
@@ -34,7 +34,7 @@ function dotPlot() {
 function sizeBars() {
   const most = Math.max(...data.clusters.map((cluster) => cluster.size)), total = data.n_cells;
   byId("size-bars").replaceChildren(...data.clusters.map((cluster) => make("div", { class: "bar" },
-    make("span", {}, `cluster ${cluster.name}`),
+    make("span", {}, clusterName(cluster.name)),
     make("div", { class: "track" }, make("div", { class: "fill", css: { width: (100 * cluster.size) / most + "%", background: cluster.colour } })),
     make("span", { class: "value" }, `${whole(cluster.size)} (${percent(cluster.size / total, 1)})`))));
 }

@@ -1,5 +1,10 @@
 // The table of the genes: sort, search, copy, download; a row colours the picture.
 const table = { sort: "rank", down: false, query: "", all: false, most: 300 };
+const HINTS = {
+  contribution: "Contribution: share of the cluster's distance from the middle that is due to the gene; blue where its mean is higher than in all cells, orange where it is lower.",
+  mean: "Mean expression of the gene in the cells of each cluster.",
+  fraction: "Share of the cells of each cluster in which the gene is not zero.",
+};
 const clusterNames = data.clusters.map((cluster) => cluster.name);
 
 function columnValue(gene, column) {
@@ -25,7 +30,7 @@ function sortBy(column, down) {
 }
 
 function header() {
-  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "high in"], ...clusterNames.map((name, i) => [`c${i}`, name])];
+  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "speaks for"], ...clusterNames.map((name, i) => [`c${i}`, name])];
   const row = make("tr");
   for (const [column, title] of columns) {
     const sorted = table.sort === column ? (table.down ? "descending" : "ascending") : "none";
@@ -59,20 +64,22 @@ function fillTable() {
     const choose = () => {
       if (!gene.values) return;
       byId("gene").value = "";
-      change(selected ? { colour: "cluster", gene: null } : { colour: "gene", gene: gene.index });
+      if (selected) change({ colour: "cluster", gene: null });
+      else colourBy(gene.index);
       showPicture();
     };
     row.addEventListener("click", choose);
     row.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });
     return row;
   }));
+  byId("genes-hint").textContent = [HINTS[kind], data.genes_hint].filter(Boolean).join(" ");
   byId("gene-count").textContent = list.length === data.genes.length ? `${whole(list.length)} genes` : `${whole(list.length)} of ${whole(data.genes.length)} genes`;
   const more = byId("all-rows");
   more.hidden = most === list.length;
   more.textContent = `Show all ${whole(list.length)} rows (${whole(most)} are shown)`;
 }
 
-const quoted = (value) => (/[",\n\r]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value));
+const quoted = (value) => (value === null ? "" : /[",\n\r]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value));
 
 function csv() {
   const kinds = ["contribution", "mean", "fraction"];
@@ -108,7 +115,6 @@ function setUpGenes() {
     link.click();
     setTimeout(() => { URL.revokeObjectURL(link.href); link.remove(); }, 1000);
   });
-  byId("genes-hint").textContent = data.genes_hint;
   let highlighted = null;
   listeners.push(() => { // a highlighted cluster brings its genes to the top
     const now = state.highlight && state.highlight.kind === "cluster" ? state.highlight.index : null;
@@ -117,6 +123,10 @@ function setUpGenes() {
       table.sort = now === null ? "rank" : `c${now}`;
       table.down = now !== null;
       byId("gene-table").closest(".scroll").scrollTop = 0;
+      fillTable();
+      const head = document.querySelector("#gene-table th.chosen"), box = byId("gene-table").closest(".scroll");
+      box.scrollLeft = head ? head.offsetLeft - box.clientWidth / 2 : 0;
+      return;
     }
     fillTable();
   });

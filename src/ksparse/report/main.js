@@ -31,8 +31,6 @@ async function start() {
   convergenceCharts();
   settings();
   setUpGenes();
-  await loadCells();
-  setUpCells();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let chosen = null; // until the reader chooses, follow the system
   const wanted = () => chosen || (dark.matches ? "dark" : "light");
@@ -40,13 +38,19 @@ async function start() {
   byId("theme").addEventListener("click", () => { chosen = wanted() === "dark" ? "light" : "dark"; setTheme(chosen); });
   window.addEventListener("beforeprint", () => { table.all = true; setTheme("light"); });
   window.addEventListener("afterprint", () => { table.all = false; setTheme(wanted()); });
+  setTheme(wanted());
+  await loadCells();
+  setUpCells();
   let width = 0;
   new ResizeObserver(() => {
     const now = byId("cells").parentElement.clientWidth;
     if (now !== width) { width = now; paint(); }
   }).observe(byId("cells").parentElement);
-  setTheme(wanted());
+  change({});
   document.documentElement.dataset.ready = "true";
 }
 
-start();
+start().catch((error) => {
+  byId("story").after(make("p", { class: "noscript" }, `The cells cannot be drawn in this browser (${error.message}): use a newer one.`));
+  throw error;
+});

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ksparse.assignment import distances
 from ksparse.normalise import log_normalise, looks_like_counts, looks_unlogged
 
 if TYPE_CHECKING:
@@ -17,13 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_adata",
+    "check_free",
     "check_gene_names",
+    "check_key",
+    "clusters_of",
     "expression",
     "expression_of",
     "found",
     "gene_mask",
+    "known_labels",
     "label_column",
+    "make_room",
     "matrix_of",
+    "projected",
     "selected_genes",
     "storable",
 ]
@@ -52,7 +59,7 @@ def check_gene_names(adata: AnnData) -> None:
     if not names.is_unique:
         repeated = names[names.duplicated()]
         raise ValueError(
-            f"adata has {len(repeated)} repeated gene names (the first is {repeated[0]!r}): "
+            f"adata has {len(repeated)} repeated gene names (the first is {str(repeated[0])!r}): "
             "call adata.var_names_make_unique() first."
         )
 
@@ -71,7 +78,8 @@ def matrix_of(adata: AnnData, layer: str | None) -> Any:
         X = X.to_memory()
     elif not isinstance(X, np.ndarray) and not sp.issparse(X):
         X = X[...] if hasattr(X, "id") else X  # a dense matrix in an HDF5 or zarr file
-        X = np.asarray(X.compute() if hasattr(X, "compute") else X)
+        X = X.compute() if hasattr(X, "compute") else X
+        X = X if sp.issparse(X) else np.asarray(X)
     return X
 
 
@@ -129,17 +137,28 @@ def expression(
                 stacklevel=stacklevel,
             )
     if normalize == "log1p":
-        X = log_normalise(X)
+        logged = log_normalise(X)
+        if not looks_like_counts(X) and not looks_unlogged(X):
+            warnings.warn(
+                f"{where} does not look like counts, but normalize='log1p' was asked for: if it is "
+                "logarithms already, give normalize=None.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+        X = logged
     return X, normalize
 
 
-def expression_of(adata: AnnData, entry: Mapping[str, Any], genes: Any) -> NDArray[np.float32]:
+def expression_of(
+    adata: AnnData, entry: Mapping[str, Any], genes: Any, cells: NDArray[np.intp] | None = None
+) -> NDArray[np.float32]:
     """Expression of a few genes, cells x genes, normalised as when the clusters were found."""
     where = adata.var_names.get_indexer(genes)
     if (where < 0).any():
         lost = [str(gene) for gene, at in zip(genes, where, strict=True) if at < 0]
         raise ValueError(f"{len(lost)} genes are not in adata (the first is {lost[0]!r}).")
     X = matrix_of(adata, entry["params"].get("layer"))
+    X = X if cells is None else (X.tocsr() if sp.issparse(X) else X)[cells]
     part = X[:, where]
     part = part.toarray() if sp.issparse(part) else np.asarray(part)
     values = part.astype(np.float32)
@@ -170,6 +189,100 @@ def label_column(adata: AnnData, labels: str) -> tuple[NDArray[Any], NDArray[np.
     known = ~np.asarray(values.isna())
     text = np.asarray(values.astype(object).where(known, "(missing)").astype(str), dtype=object)
     return text.astype(str), known
+
+
+def known_labels(adata: AnnData, labels: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The same, with a word about cells that have none, and an error if none has any."""
+    text, known = label_column(adata, labels)
+    if not known.any():
+        raise ValueError(f"labels={labels!r} is missing for all {known.size} cells.")
+    if not known.all():
+        warnings.warn(
+            f"{int((~known).sum())} of {known.size} cells have no {labels}, and are not compared.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return text, known
+
+
+def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
+    """Number of each cell's cluster, and the names of all clusters.
+
+    The user may have taken some cells only (then categories of empty clusters are gone), or
+    renamed clusters, in any order: which is which is seen from the projection.
+    """
+    entry = found(adata, key)
+    k = len(entry["model"]["centroids"])
+    if key not in adata.obs or not hasattr(adata.obs[key], "cat"):
+        raise ValueError(f"adata.obs[{key!r}] must be the clusters that ksparse.tl.ksparse wrote.")
+    column = adata.obs[key]
+    if column.isna().any():
+        raise ValueError(
+            f"adata.obs[{key!r}] is missing for {int(column.isna().sum())} of {adata.n_obs} cells: "
+            "leave them out."
+        )
+    names = [str(name) for name in column.cat.categories]
+    codes = np.asarray(column.cat.codes, dtype=np.intp)
+    numbers = [str(cluster) for cluster in range(k)]
+    if set(names) <= set(numbers):
+        return np.array([int(name) for name in names], dtype=np.intp)[codes], numbers
+    centres = np.asarray(entry["model"]["centroids"], dtype=np.float64)
+    nearest = distances(projected(adata, key).astype(np.float64), centres).argmin(axis=1)
+    table = np.zeros((len(names), k), dtype=np.intp)
+    np.add.at(table, (codes, nearest), 1)
+    home = table.argmax(axis=1)
+    mixed = table.sum() - table.max(axis=1).sum()
+    if len(set(home)) < len(home) or 2 * mixed > table.sum():
+        raise ValueError(
+            f"adata.obs[{key!r}] has categories that are not the {k} clusters of the result one to "
+            "one: rename clusters, but keep merged ones in another column."
+        )
+    for name, cluster in zip(names, home, strict=True):
+        numbers[cluster] = name
+    return home[codes], numbers
+
+
+def projected(adata: AnnData, key: str) -> NDArray[Any]:
+    """The cells in the projection."""
+    found(adata, key)
+    if key not in adata.obsm:
+        raise ValueError(f"adata.obsm[{key!r}] is gone: run ksparse.tl.ksparse again.")
+    return np.asarray(adata.obsm[key])
+
+
+def check_key(name: str, value: Any) -> None:
+    """Refuse what cannot be the name of a field in a file."""
+    if not isinstance(value, str) or not value or "/" in value:
+        raise ValueError(f"{name}={value!r} must be a name without '/'.")
+
+
+def check_free(adata: AnnData, key: str) -> None:
+    """Refuse to overwrite a column that is not ours."""
+    ours = key in adata.uns or f"{key}_margin" in adata.obs
+    if key in adata.obs and not ours:
+        raise ValueError(
+            f"adata.obs[{key!r}] exists and was not written by ksparse: give another key_added."
+        )
+
+
+def make_room(adata: AnnData, key: str) -> None:
+    """Remove what an older result left under a key, and what was derived from it."""
+    for fields, suffixes in (
+        (adata.obs, ("", "_margin", "_log_odds")),
+        (adata.obsm, ("", "_tsne", "_umap", "_memberships")),
+        (adata.var, ("_selected", "_weight")),
+        (adata.varm, ("", "_contribution")),
+        (adata.uns, ("",)),
+    ):
+        for suffix in suffixes:
+            if f"{key}{suffix}" in fields:
+                del fields[f"{key}{suffix}"]
+    for name, entry in list(adata.uns.items()):
+        params = entry.get("params") if isinstance(entry, Mapping) else None
+        if isinstance(params, Mapping) and (
+            str(params.get("method")) == "ksparse" and str(params.get("groupby")) == key
+        ):
+            del adata.uns[name]
 
 
 def selected_genes(entry: Mapping[str, Any]) -> NDArray[np.str_]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ksparse.layout import layout
-from ksparse.tl._data import found
+from ksparse.tl._data import projected
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -56,8 +54,7 @@ def embed(
     >>> adata.obsm["ksparse_tsne"].shape
     (100, 2)
     """
-    found(adata, key)
-    points = layout(np.asarray(adata.obsm[key]), method=method, random_state=random_state)
+    points = layout(projected(adata, key), method=method, random_state=random_state)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     adata.obsm[f"{key}_{method}"] = points

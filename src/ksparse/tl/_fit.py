@@ -9,19 +9,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ksparse.assignment import margins
 from ksparse.estimator import KSparse
 from ksparse.tl._data import (
     check_adata,
+    check_free,
     check_gene_names,
+    check_key,
     expression,
     gene_mask,
+    make_room,
     storable,
 )
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["ksparse", "write_labels"]
+__all__ = ["ksparse", "write_labels", "write_margins"]
 
 
 def ksparse(
@@ -76,6 +80,8 @@ def ksparse(
 
     `.obs[key_added]` : categorical of str
         Cluster of each cell, "0" is the largest.
+    `.obs[key_added + "_margin"]` : float
+        How clear the cluster of each cell is: 1 at its centre, 0 half-way to the next.
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
     `.var[key_added + "_selected"]` : bool
@@ -113,9 +119,11 @@ def ksparse(
     ([142, 92, 66], 20)
     """
     check_adata(adata)
-    if not isinstance(key_added, str) or not key_added or "/" in key_added:
-        raise ValueError(f"key_added={key_added!r} must be a name without '/'.")
+    check_key("key_added", key_added)
+    if adata.isbacked and adata.is_view and not copy:
+        raise ValueError("adata is a view of a backed object: call adata.to_memory() first.")
     check_gene_names(adata)
+    check_free(adata, key_added)
     mask = gene_mask(adata, mask_var)
     X, normalized = expression(adata, layer, normalize)
     if mask is not None:
@@ -134,6 +142,7 @@ def ksparse(
         "random_state": random_state,
         **options,
     }
+    make_room(adata, key_added)
     genes = np.arange(adata.n_vars) if mask is None else np.flatnonzero(mask)
     _write(adata, key_added, model, X, genes, storable(params), normalized)
     return adata if copy else None
@@ -145,6 +154,12 @@ def write_labels(adata: AnnData, key: str, labels: NDArray[Any], n_clusters: int
 
     names = [str(cluster) for cluster in range(n_clusters)]
     adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
+
+
+def write_margins(adata: AnnData, key: str, P: Any, labels: Any, centroids: Any) -> None:
+    """Write how clear the cluster of each cell is."""
+    points, centres = (np.asarray(values, dtype=np.float64) for values in (P, centroids))
+    adata.obs[f"{key}_margin"] = margins(points, labels, centres)
 
 
 def _write(
@@ -163,7 +178,9 @@ def _write(
     W = np.zeros((adata.n_vars, model.weights_.shape[1]), dtype=model.weights_.dtype)
     W[genes] = model.weights_
     write_labels(adata, key, model.labels_, model.n_clusters)
-    adata.obsm[key] = model.project(X)
+    P = model.project(X)
+    write_margins(adata, key, P, model.labels_, model.centroids_)
+    adata.obsm[key] = P
     adata.var[f"{key}_selected"] = selected
     adata.var[f"{key}_weight"] = weight
     adata.varm[key] = W

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ksparse.path import FeaturePath, feature_path
-from ksparse.tl._data import check_adata, expression, gene_mask, label_column
+from ksparse.tl._data import check_adata, check_key, expression, gene_mask, label_column
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -59,7 +59,7 @@ def path(
         `.best()` is the smallest number of genes that will do. This field is written:
 
     `.uns[key_added]` : dict of ndarray
-        The columns of the table, and best. `ksparse.pl.path` draws it.
+        The columns of the table, best and n_clusters. `ksparse.pl.path` draws it.
 
     Examples
     --------
@@ -70,6 +70,9 @@ def path(
     array([ 5, 20, 50])
     """
     check_adata(adata)
+    check_key("key_added", key_added)
+    if isinstance(adata.uns.get(key_added), Mapping) and "model" in adata.uns[key_added]:
+        raise ValueError(f"key_added={key_added!r} holds a result: give another name.")
     truth = None
     if labels is not None:
         truth, known = label_column(adata, labels)
@@ -86,5 +89,5 @@ def path(
         X, n_clusters, n_features=n_features, labels=truth, random_state=random_state,
         verbose=verbose, **options,
     )  # fmt: skip
-    adata.uns[key_added] = dict(result.columns) | {"best": result.best()}
+    adata.uns[key_added] = dict(result.columns) | {"best": result.best(), "n_clusters": n_clusters}
     return result

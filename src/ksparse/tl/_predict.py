@@ -10,8 +10,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse.estimator import KSparse
-from ksparse.tl._data import check_adata, check_gene_names, expression, found, selected_genes
-from ksparse.tl._fit import write_labels
+from ksparse.tl._data import (
+    check_adata,
+    check_free,
+    check_gene_names,
+    check_key,
+    expression,
+    found,
+    make_room,
+    selected_genes,
+)
+from ksparse.tl._fit import write_labels, write_margins
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -47,7 +56,8 @@ def predict(
     key : str, default="ksparse"
         The `key_added` of the results, if `model` is an AnnData object.
     layer : str, optional
-        Use this layer of `new_adata` instead of its X.
+        Use this layer of `new_adata`; by default that which the model was fitted on. "X"
+        takes its X in any case.
     normalize : {"model", None, "log1p", "auto"}, default="model"
         "model": what was done to the cells of `model` (nothing, if that is a KSparse). Else
         as in `ksparse.tl.ksparse`: None takes the values as they are.
@@ -65,9 +75,8 @@ def predict(
 
     `.obs[key_added]` : categorical of str
         Cluster of each cell; the categories are all clusters of `model`.
-    `.obs[key_added + "_probability"]` : float
-        How near the cell is to its cluster, compared with the others; see
-        `ksparse.KSparse.predict_proba`.
+    `.obs[key_added + "_margin"]` : float
+        How clear the cluster of each cell is: 1 at its centre, 0 half-way to the next.
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
 
@@ -83,11 +92,18 @@ def predict(
     """
     check_adata(new_adata)
     check_gene_names(new_adata)
+    key_added = key if key_added is None else key_added
+    check_key("key_added", key_added)
+    check_free(new_adata, key_added)
+    if key_added in new_adata.uns:
+        raise ValueError(
+            f"new_adata has a result of its own under {key_added!r}: give another key_added."
+        )
     if not (isinstance(min_share, int | float) and 0 < min_share <= 1):
         raise ValueError(f"min_share={min_share!r} must be a number in (0, 1].")
     if isinstance(model, KSparse):
         fitted, genes = _selected_part(model)
-        done = "no"
+        done, fitted_on = "no", None
     else:
         entry = found(model, key)
         stored = entry["model"]
@@ -95,11 +111,14 @@ def predict(
                            float(stored["spread"]))  # fmt: skip
         genes = selected_genes(entry)
         done = str(entry["results"]["normalized"])
+        fitted_on = entry["params"].get("layer")
     if normalize == "model":
         normalize = None if done == "no" else done
+    if not genes.size:
+        raise ValueError("model selected no genes: there is nothing to place cells by.")
     where = new_adata.var_names.get_indexer(genes)
     _check_missing(genes[where < 0], genes.size, min_share)
-    X, _ = expression(new_adata, layer, normalize)
+    X, _ = expression(new_adata, _layer(new_adata, layer, fitted_on), normalize)
     here = where >= 0
     values = X[:, where[here]]
     # Without a gene is the same as with the gene at its mean, for centred data.
@@ -107,12 +126,24 @@ def predict(
                        fitted.scale_[here], fitted._spread)  # fmt: skip
     if copy:
         new_adata = new_adata.to_memory() if new_adata.isbacked else new_adata.copy()
-    key_added = key if key_added is None else key_added
-    likelihood = fitted.predict_proba(values)
-    write_labels(new_adata, key_added, fitted.predict(values), likelihood.shape[1])
-    new_adata.obs[f"{key_added}_probability"] = likelihood.max(axis=1)
-    new_adata.obsm[key_added] = fitted.project(values)
+    make_room(new_adata, key_added)
+    labels, P = fitted.predict(values), fitted.project(values)
+    write_labels(new_adata, key_added, labels, len(fitted.centroids_))
+    write_margins(new_adata, key_added, P, labels, fitted.centroids_)
+    new_adata.obsm[key_added] = P
     return new_adata if copy else None
+
+
+def _layer(new_adata: AnnData, layer: str | None, fitted_on: Any) -> str | None:
+    """Which layer to read: as asked for, or else as in the fit."""
+    if layer == "X" or (layer is None and fitted_on is None):
+        return None
+    if layer is None and str(fitted_on) not in new_adata.layers:
+        raise ValueError(
+            f"The model was fitted on layer={str(fitted_on)!r}, which new_adata does not have: "
+            "give layer= (the name of a layer, or 'X')."
+        )
+    return str(fitted_on) if layer is None else layer
 
 
 def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> None:
@@ -121,6 +152,8 @@ def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> Non
     names = ", ".join(repr(str(name)) for name in missing[:SHOWN])
     more = f" and {missing.size - SHOWN} more" if missing.size > SHOWN else ""
     present = n_genes - missing.size
+    if not present:
+        more += " (none is there: are genes in rows, or named otherwise?)"
     if present < min_share * n_genes:
         raise ValueError(
             f"new_adata has {present} of the {n_genes} selected genes, fewer than "

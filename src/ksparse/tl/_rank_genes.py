@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse.tl._data import found, selected_genes
+from ksparse.tl._data import check_key, clusters_of, found, selected_genes
 from ksparse.validation import check_at_least
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ def rank_genes(
     The contribution of a gene to a cluster is its weight in the direction of the cluster's
     centre, times the distance of its mean in the cluster from its mean in all cells, as a
     share of the distance of the cluster's centre from the centre of all cells. Positive:
-    the gene is high where the cluster is. Negative: it is the absence of the gene that
-    tells. Without their signs, and but for genes that correct others, contributions to a
-    cluster sum to 1.
+    the gene is higher in the cluster than in all cells. Negative: it is lower, and its
+    absence tells. Without their signs contributions to a cluster sum to 1, but for the few
+    genes that correct others: what these take away is shown as what others give.
 
     There are no p-values: these genes defined the clusters, so that a test of whether they
     differ between the clusters would always say yes. Fields of the schema for p-values
@@ -74,6 +75,9 @@ def rank_genes(
     20
     """
     entry = found(adata, key)
+    check_key("key_added", key_added)
+    if key_added == key:
+        raise ValueError(f"key_added={key_added!r} holds the result itself: give another name.")
     if n_genes is not None:
         check_at_least("n_genes", n_genes, 1)
     if copy:
@@ -91,7 +95,9 @@ def rank_genes(
     full[where] = shares.T
     adata.varm[f"{key}_contribution"] = full
 
-    before = adata.uns.get(key_added, {}).get("params", {}).get("method", "ksparse")
+    before = adata.uns.get(key_added, {})
+    before = before.get("params", {}) if isinstance(before, Mapping) else {"method": "unknown"}
+    before = str(before.get("method", "ksparse"))
     if before != "ksparse":
         warnings.warn(
             f"adata.uns[{key_added!r}] held a ranking by {before!r}, which is replaced: "
@@ -107,13 +113,14 @@ def rank_genes(
     if "layer" in entry["params"]:
         params["layer"] = entry["params"]["layer"]
     nothing = np.full(order.shape, np.nan)
+    _, groups = clusters_of(adata, key)
     adata.uns[key_added] = {
         "params": params,
-        "names": _records(genes[order].astype(object), object),
-        "scores": _records(np.take_along_axis(shares, order, 1), np.float32),
-        "logfoldchanges": _records(np.take_along_axis(fold, order, 1), np.float32),
-        "pvals": _records(nothing, np.float64),
-        "pvals_adj": _records(nothing, np.float64),
+        "names": _records(genes[order].astype(object), object, groups),
+        "scores": _records(np.take_along_axis(shares, order, 1), np.float32, groups),
+        "logfoldchanges": _records(np.take_along_axis(fold, order, 1), np.float32, groups),
+        "pvals": _records(nothing, np.float64, groups),
+        "pvals_adj": _records(nothing, np.float64, groups),
     }
     return adata if copy else None
 
@@ -125,8 +132,8 @@ def contributions(entry: Any) -> NDArray[np.float64]:
     length = np.linalg.norm(centres, axis=1, keepdims=True)
     length[length == 0] = np.inf  # a cluster in the middle, or the only one: nothing tells
     toward = (centres / length) @ np.asarray(model["weights"], dtype=np.float64).T
-    distance = np.abs(np.asarray(entry["clusters"]["mean"]) - model["mean"]) * model["scale"]
-    return toward * distance / length
+    difference = (np.asarray(entry["clusters"]["mean"]) - model["mean"]) * model["scale"]
+    return np.sign(difference) * np.abs(toward * difference) / length
 
 
 def _log2_fold_changes(entry: Any) -> NDArray[np.float64]:
@@ -140,9 +147,8 @@ def _log2_fold_changes(entry: Any) -> NDArray[np.float64]:
         return np.log2(np.where((high > 0) & (low > 0), high / low, np.nan))
 
 
-def _records(rows: NDArray[Any], dtype: Any) -> Any:
+def _records(rows: NDArray[Any], dtype: Any, names: list[str]) -> Any:
     """A record array with one field for each cluster."""
-    names = [str(cluster) for cluster in range(len(rows))]
     return np.rec.fromarrays(
         [row.astype(dtype) for row in rows], dtype=[(name, dtype) for name in names]
     )
