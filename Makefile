@@ -31,7 +31,7 @@ test: .venv/dev lint browser
 # The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.
 PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \
 	$$python -c '' 2>/dev/null && echo $$python && break; done)
-ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py tests/test_cli.py
+ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py
 test-newest:
 ifeq ($(PYTHON312),)
 	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'

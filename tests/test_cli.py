@@ -173,7 +173,7 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
         (["predict", "CELLS", "CELLS", "-o", "out"], "no result of `ksparse run`"),
         (["report", "CELLS", "-o", "out.html"], "no result of `ksparse run`"),
         (["simulate", "-o", "sim.csv"], "must end with .h5ad"),
-        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "2 cells"),
+        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "--cells 2 should be >= --clusters 4"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_exit_code_2(words, part, cells, tmp_path, monkeypatch, capsys):

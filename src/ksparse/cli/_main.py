@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 SHELL_WORDS = (
     (r"run ksparse\.tl\.ksparse\(.*?\) first", "it is no result of `ksparse run`"),
     (r"adata\.uns\['ksparse'\] holds no result: ", "There is no result in the file: "),
+    (r"n_cells=(\d+) should be >= n_clusters=(\d+)", r"--cells \1 should be >= --clusters \2"),
     (r"n_samples=(\d+)", r"\1 cells"),
     (r"n_clusters=(\d+)", r"-k \1"),
     (r"n_features=(\w+)", r"--genes \1"),

@@ -106,22 +106,15 @@ def _say(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
 
 @app.command(short_help="Simulate counts with known clusters and genes.")
 @click.option("--cells", type=click.IntRange(min=1), default=600, show_default=True)
-@click.option("--genes", type=click.IntRange(min=1), default=2000, show_default=True)
+@click.option("--genes", type=click.IntRange(min=1), default=5000, show_default=True)
 @click.option("--clusters", type=click.IntRange(min=1), default=4, show_default=True)
-@click.option(
-    "--markers",
-    type=click.IntRange(min=0),
-    default=40,
-    show_default=True,
-    help="Marker genes of each cluster.",
-)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @out_option("simulated.h5ad", "File to write.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-def simulate(
-    cells: int, genes: int, clusters: int, markers: int, seed: int, output: Path, force: bool
-) -> None:
-    """Write simulated counts (.h5ad): obs has label, var has is_marker.
+def simulate(cells: int, genes: int, clusters: int, seed: int, output: Path, force: bool) -> None:
+    """Write simulated counts (.h5ad), after the simulator of the paper.
+
+    obs has label and doublet; var has is_marker, type and log2 fold changes.
 
     \b
     Examples:
@@ -131,15 +124,14 @@ def simulate(
     check_file(output, force)
     if output.suffix != ".h5ad":
         raise click.UsageError(f"{output} must end with .h5ad.")
-    _simulated(output, cells, genes, clusters, markers, seed)
+    _simulated(output, cells, genes, clusters, seed)
     click.echo(f"{cells:,} cells x {genes:,} genes, {clusters} clusters: {output}")
 
 
-def _simulated(path: Path, cells: int, genes: int, clusters: int, markers: int, seed: int) -> Any:
-    from ksparse.simulate import simulate_counts
+def _simulated(path: Path, cells: int, genes: int, clusters: int, seed: int) -> Any:
+    from ksparse.simulate import scsim
 
-    data = simulate_counts(cells, genes, clusters, n_markers=markers, random_state=seed)
-    adata = data.to_anndata()
+    adata = scsim(cells, genes, n_clusters=clusters, random_state=seed).to_anndata()
     write_h5ad(path, adata)
     return adata
 
@@ -148,7 +140,7 @@ def _simulated(path: Path, cells: int, genes: int, clusters: int, markers: int, 
 @out_option("ksparse-demo")
 @work_options
 def demo(**options: Any) -> None:
-    """Simulate 600 cells x 2,000 genes in 4 clusters, find them and 40 genes, compare.
+    """Simulate 600 cells x 5,000 genes in 4 clusters, find them and 40 genes, compare.
 
     \b
     Examples:
@@ -160,8 +152,11 @@ def demo(**options: Any) -> None:
     job = options | whole_job | {"scale": False, "max_labels": 1}
     data = options["output"] / names[0]
     with new_folder(options["output"], names, options["force"]) as folder:
-        truth = _simulated(folder / names[0], 600, 2000, 4, 40, options["seed"])
-        click.echo("Simulated 600 cells x 2,000 genes: 4 clusters with 40 marker genes each.")
+        truth = _simulated(folder / names[0], 600, 5000, 4, options["seed"])
+        click.echo(
+            f"Simulated 600 cells x 5,000 genes: 4 clusters, {truth.var['is_marker'].sum()} marker "
+            f"genes, {truth.obs['doublet'].sum()} doublets, half of the counts zero."
+        )
         source = jobs.Source(folder / names[0], label_column="label", shown_as=data)
         opened, scores = cluster_and_write(folder, source, job, ["run", data])
     chosen = opened.adata.var["ksparse_selected"].to_numpy()
