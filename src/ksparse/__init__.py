@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ksparse import balls, metrics, pl, readers, report, simulate, tl
+    from ksparse import balls, baselines, metrics, pl, readers, report, simulate, tl
     from ksparse.cluster_number import ClusterNumber, choose_k
     from ksparse.estimator import KSparse
     from ksparse.path import FeaturePath, feature_path
@@ -17,6 +17,7 @@ __all__ = [
     "StabilitySelection",
     "__version__",
     "balls",
+    "baselines",
     "choose_k",
     "feature_path",
     "metrics",
@@ -41,7 +42,7 @@ _HOMES = {
     "feature_path": "path",
     "stability_selection": "stability",
 }
-_MODULES = ("balls", "metrics", "pl", "readers", "report", "simulate", "tl")
+_MODULES = ("balls", "baselines", "metrics", "pl", "readers", "report", "simulate", "tl")
 
 
 def __getattr__(name: str) -> Any:
