@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-selection pictures clean
+.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-selection pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -66,6 +66,11 @@ bench-speed: .venv/dev
 bench-memory: .venv/dev
 	$(BIN)/python benchmarks/memory.py
 
+# The paper's tables on simulated data; give DATA="scsim1 zeisel.h5ad" for others.
+DATA ?= scsim1 scsim2
+bench-paper: .venv/dev
+	$(BIN)/ksparse compare $(DATA) -o ksparse-compare
+
 bench-selection: .venv/dev
 	$(BIN)/python benchmarks/selection.py
 
@@ -74,4 +79,4 @@ pictures: .venv/dev
 	$(BIN)/python docs/pictures.py
 
 clean:
-	rm -rf .venv .venv-3.12 ksparse-demo
+	rm -rf .venv .venv-3.12 ksparse-demo ksparse-compare

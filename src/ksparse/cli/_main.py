@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 click.echo(f"ksparse {__version__}")
                 return 0
             # Imported here, where an interrupt is met: this takes two seconds.
-            from ksparse.cli import _numbers, _results, _run  # noqa: F401
+            from ksparse.cli import _compare, _numbers, _results, _run  # noqa: F401
             from ksparse.cli._app import app
 
             with _plain_warnings():
