@@ -253,6 +253,15 @@ def test_verbose_tells_the_steps_and_silence_is_the_default(cells, tmp_path, cap
         assert f"ksparse: {step}: " in error
 
 
+@pytest.mark.parametrize("command", ["run", "path"])
+def test_the_number_of_filtered_genes_is_told(cells, simulated, tmp_path, capsys, command):
+    words = [command, cells, "-k", 3, "--genes", 5, "--min-cells", 100, "-o", tmp_path / "out"]
+    assert run(*words) == 0
+    lost = int((np.asarray((simulated.X != 0).sum(axis=0)).ravel() < 100).sum())
+    assert lost > 0
+    assert f"{lost} of 300 genes were found in fewer than 100 cells" in capsys.readouterr().out
+
+
 def test_a_ranking_that_was_there_is_kept(simulated, tmp_path):
     adata = simulated.copy()
     adata.uns["rank_genes_groups"] = {"params": {"method": "wilcoxon"}}

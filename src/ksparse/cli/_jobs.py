@@ -78,6 +78,7 @@ class Opened:
     source: Source
     about: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    filtered: str = ""
 
     @property
     def mask(self) -> str | None:
@@ -97,15 +98,16 @@ def open_source(source: Source, steps: Steps) -> Opened:
     about = {"name": source.path.name, "sha256": digest,
              "path": str((source.shown_as or source.path).absolute()),
              "cells": adata.n_obs, "genes": adata.n_vars}  # fmt: skip
+    filtered = ""
     if source.min_cells:
         kept = _filter(adata, source)
         about["genes kept"] = kept
-        notes.append(
+        filtered = (
             f"{adata.n_vars - kept:,} of {adata.n_vars:,} genes were found in fewer than "
             f"{source.min_cells} cells, and took no part."
         )
-        steps.tell(notes[-1])
-    return Opened(adata, source, about, notes)
+        notes.append(filtered)
+    return Opened(adata, source, about, notes, filtered)
 
 
 def check_label_column(adata: Any, name: str, path: Path) -> None:

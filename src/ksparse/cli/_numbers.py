@@ -73,6 +73,8 @@ def path_command(**options: Any) -> None:
         pl.path(result, save=folder / "path.png")
         jobs.write_run(folder, opened, words, options, steps, {"best": result.best()})
     click.echo(str(result))
+    if opened.filtered:
+        click.echo(opened.filtered)
 
 
 @app.command("choose-k", short_help="Judge several numbers of clusters.")
@@ -125,6 +127,8 @@ def choose_k_command(**options: Any) -> None:
         jobs.write_run(folder, opened, words, options, steps,
                    {"choices": result.choices, "sentence": result.sentence})  # fmt: skip
     click.echo(str(result))
+    if opened.filtered:
+        click.echo(opened.filtered)
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:

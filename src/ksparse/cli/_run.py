@@ -99,6 +99,8 @@ def _say(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
         f"{', '.join(f'{n:,}' for n in size)}; {results['n_features']:,} of "
         f"{results['n_genes']:,} genes selected."
     )
+    if opened.filtered:
+        click.echo(opened.filtered)
     if scores:
         jobs.say_scores(opened.source.label_column, scores)
     click.echo(f"Report: {output / 'report.html'}")
