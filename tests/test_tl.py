@@ -394,15 +394,26 @@ def test_genes_stay_with_their_cluster_whatever_its_name_or_place(clustered, cha
         assert ours == clustered.uns["rank_genes_groups"]["names"][cluster].tolist()
 
 
-def test_merged_clusters_are_refused(clustered):
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"0": "a", "1": "a", "2": "b"},
+        {"0": "0", "1": "0", "2": "2"},  # names that are still numbers
+        {"0": "0", "1": "2", "2": "2"},
+    ],
+)
+def test_merged_clusters_are_refused(clustered, new):
     adata = clustered.copy()
-    merged = adata.obs["ksparse"].astype(str).map({"0": "a", "1": "a", "2": "b"})
-    adata.obs["ksparse"] = merged.astype("category")
-    ks.tl.rank_genes(clustered.copy())
+    adata.obs["ksparse"] = adata.obs["ksparse"].astype(str).map(new).astype("category")
     with pytest.raises(ValueError, match="not the 3 clusters of the result one to one"):
-        adata.obs["ksparse"] = pandas.Categorical(
-            np.where(np.arange(adata.n_obs) % 2, "x", np.where(merged == "a", "y", "z"))
-        )
+        ks.tl.rank_genes(adata)
+
+
+def test_groups_that_cut_across_the_clusters_are_refused(clustered):
+    adata = clustered.copy()
+    groups = np.array(["x", "y", "z"])[np.arange(adata.n_obs) % 3]
+    adata.obs["ksparse"] = pandas.Categorical(groups)
+    with pytest.raises(ValueError, match="not the 3 clusters of the result one to one"):
         ks.tl.rank_genes(adata)
 
 

@@ -224,21 +224,24 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     names = [str(name) for name in column.cat.categories]
     codes = np.asarray(column.cat.codes, dtype=np.intp)
     numbers = [str(cluster) for cluster in range(k)]
-    if set(names) <= set(numbers):
-        return np.array([int(name) for name in names], dtype=np.intp)[codes], numbers
     centres = np.asarray(entry["model"]["centroids"], dtype=np.float64)
     nearest = distances(projected(adata, key).astype(np.float64), centres).argmin(axis=1)
-    table = np.zeros((len(names), k), dtype=np.intp)
-    np.add.at(table, (codes, nearest), 1)
-    home = table.argmax(axis=1)
-    mixed = table.sum() - table.max(axis=1).sum()
-    if len(set(home)) < len(home) or 2 * mixed > table.sum():
+    if set(names) <= set(numbers):
+        home = np.array([int(name) for name in names], dtype=np.intp)
+    else:
+        table = np.zeros((len(names), k), dtype=np.intp)
+        np.add.at(table, (codes, nearest), 1)
+        home = table.argmax(axis=1)
+        for name, cluster in zip(names, home, strict=True):
+            numbers[cluster] = name
+    # A cluster whose cells are there has a name of its own, unless it was merged. (Two cells
+    # may lie on a border, or have been moved so that no cluster was empty.)
+    unnamed = set(np.flatnonzero(np.bincount(nearest, minlength=k) > 2)) - set(home[codes])
+    if unnamed or len(set(home)) < len(home):
         raise ValueError(
             f"adata.obs[{key!r}] has categories that are not the {k} clusters of the result one to "
             "one: rename clusters, but keep merged ones in another column."
         )
-    for name, cluster in zip(names, home, strict=True):
-        numbers[cluster] = name
     return home[codes], numbers
 
 
