@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ksparse import balls, baselines, metrics, pl, readers, report, simulate, tl
+    from ksparse import balls, baselines, datasets, metrics, pl, readers, report, simulate, tl
     from ksparse.cluster_number import ClusterNumber, choose_k
     from ksparse.estimator import KSparse
     from ksparse.path import FeaturePath, feature_path
@@ -19,6 +19,7 @@ __all__ = [
     "balls",
     "baselines",
     "choose_k",
+    "datasets",
     "feature_path",
     "metrics",
     "pl",
@@ -42,7 +43,17 @@ _HOMES = {
     "feature_path": "path",
     "stability_selection": "stability",
 }
-_MODULES = ("balls", "baselines", "metrics", "pl", "readers", "report", "simulate", "tl")
+_MODULES = (
+    "balls",
+    "baselines",
+    "datasets",
+    "metrics",
+    "pl",
+    "readers",
+    "report",
+    "simulate",
+    "tl",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Counts: how to recognise them, and log(1 + counts per 10,000)."""
+"""Counts: how to recognise them, counts per million, and log(1 + counts per 10,000)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 
 from ksparse.validation import check_finite
 
-__all__ = ["log_normalise", "looks_like_counts", "looks_unlogged"]
+__all__ = ["counts_per_million", "log_normalise", "looks_like_counts", "looks_unlogged"]
 
 # Values that are looked at together; logarithms of anything countable stay below LARGEST_LOG.
 BLOCK, LARGEST_LOG = 2**20, 50.0
@@ -43,6 +43,40 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
     array([[0.69, 1.39],
            [0.  , 1.61]], dtype=float32)
     """
+    scaled = _scaled(counts, total)
+    if sp.issparse(scaled):
+        np.log1p(scaled.data, out=scaled.data)
+        return scaled
+    return np.log1p(scaled, out=scaled)
+
+
+def counts_per_million(counts: Any) -> Any:
+    """Counts per million of each sample; samples without counts stay zero.
+
+    Sparse data stay sparse, dense data stay dense, and `counts` itself is not changed.
+
+    Parameters
+    ----------
+    counts : array-like or sparse matrix, samples x features
+        Counts.
+
+    Returns
+    -------
+    csr_array or ndarray of float32
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ksparse.normalise import counts_per_million
+    >>> counts_per_million(np.array([[1, 3], [0, 2]]))
+    array([[ 250000.,  750000.],
+           [      0., 1000000.]], dtype=float32)
+    """
+    return _scaled(counts, 1e6)
+
+
+def _scaled(counts: Any, total: float) -> Any:
+    """New data in which every sample adds up to `total`."""
     if not isinstance(total, Real) or not 0 < total < np.inf:
         raise ValueError(f"total={total!r} must be a finite number > 0.")
     counts = check_array(
@@ -65,15 +99,13 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
             f"{empty} of {depth.size} samples have no counts, and stay zero: "
             "leave them out for clearer clusters.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     factor = (total / np.where(depth > 0, depth, 1.0)).astype(counts.dtype)
     if not sp.issparse(counts):
-        return np.log1p((counts * factor[:, None]).astype(np.float32))
-    scaled = (counts.data * np.repeat(factor, np.diff(counts.indptr))).astype(np.float32)
-    return sp.csr_array(
-        (np.log1p(scaled), counts.indices.copy(), counts.indptr.copy()), shape=counts.shape
-    )
+        return (counts * factor[:, None]).astype(np.float32)
+    data = (counts.data * np.repeat(factor, np.diff(counts.indptr))).astype(np.float32)
+    return sp.csr_array((data, counts.indices.copy(), counts.indptr.copy()), shape=counts.shape)
 
 
 def _blocks(X: Any) -> Iterator[Any]:
