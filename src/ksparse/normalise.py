@@ -68,9 +68,8 @@ def counts_per_million(counts: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from ksparse.normalise import counts_per_million
-    >>> counts_per_million(np.array([[1, 3], [0, 2]]))
-    array([[ 250000.,  750000.],
-           [      0., 1000000.]], dtype=float32)
+    >>> counts_per_million(np.array([[1, 3], [0, 2]])).tolist()
+    [[250000.0, 750000.0], [0.0, 1000000.0]]
     """
     return _scaled(counts, 1e6)
 
