@@ -419,3 +419,27 @@ def test_facts_agree_with_other_copies_of_the_data(data_folder, name):
         assert sorted(labels) == sorted(classes.values())
     else:
         assert all(labels[label] <= classes[label] for label in labels.index)
+
+
+def test_compare_takes_published_data(published, tmp_path, monkeypatch):
+    from ksparse.compare import Plan, compare
+
+    monkeypatch.setenv("KSPARSE_DATASETS", str(published[0]))
+    plan = Plan(["klein"], ["pca"], ["cpm"], 2, "other", figures=False)
+    results = compare(plan, tmp_path / "runs")
+    kept = (published[1]["klein"] >= 2).sum(axis=0) >= 5
+    assert [(r["n_samples"], r["n_genes"], r["k"]) for r in results] == [(8, kept.sum(), 4)] * 2
+    monkeypatch.setenv("KSPARSE_DATASETS", str(tmp_path / "gone"))
+    assert compare(plan, tmp_path / "runs") == results  # kept with the runs
+
+
+def test_compare_without_network_is_one_line(published, tmp_path, monkeypatch, capsys):
+    from ksparse.cli import main
+
+    source = replace(_sources.SOURCES["zeisel"], files={ZEISEL: "http://127.0.0.1:1/gone"})
+    monkeypatch.setitem(_sources.SOURCES, "zeisel", source)
+    monkeypatch.setenv("KSPARSE_DATASETS", str(tmp_path / "cache"))
+    assert main(["compare", "zeisel", "-o", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path / "cache" / ZEISEL) in error

@@ -210,7 +210,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.verbose = verbose
 
     @classmethod
-    def paper(cls, n_clusters: int, eta: float, **overrides: Any) -> Self:
+    def paper(cls, n_clusters: int, eta: float | None, **overrides: Any) -> Self:
         """Return an estimator with the settings of the paper and of its authors' programs.
 
         FISTA of 50 iterations with entries below 0.01 set to zero, k + 4 components, one
@@ -222,8 +222,9 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         ----------
         n_clusters : int
             Number of clusters.
-        eta : float
-            Radius of the l1 ball.
+        eta : float or None
+            Radius of the l1 ball. None if `n_features` is among the overrides: then the
+            radius is sought that selects so many.
         **overrides
             Parameters of `KSparse` to set otherwise.
 

@@ -109,6 +109,8 @@ class Spectral(Baseline):
     ----------
     labels_ : ndarray of int
         Cluster of each sample.
+    affinity_matrix_ : sparse matrix, samples x samples
+        The graph (not with 1 cluster, or as many clusters as samples).
     n_features_in_ : int
         Number of features of X.
 
@@ -157,4 +159,5 @@ class Spectral(Baseline):
         with warnings.catch_warnings():  # separate parts of the graph are separate clusters
             warnings.filterwarnings("ignore", "Graph is not fully connected")
             self.labels_ = model.fit_predict(X)
+        self.affinity_matrix_ = model.affinity_matrix_
         return self

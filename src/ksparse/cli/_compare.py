@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from ksparse.cli._app import app
 from ksparse.cli._options import out_option
-from ksparse.compare import METHODS, Plan, compare, summarise
-from ksparse.compare._cell import PREPARATIONS
-from ksparse.files import new_file
+from ksparse.compare import METHODS, Plan, compare, write_summary
+from ksparse.compare._data import PREPARATIONS
 
 __all__ = ["compare_command"]
 
@@ -27,12 +27,15 @@ def _listed(text: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
 @click.option(
     "--preparations", default="all", show_default=True, help=f"Of {', '.join(PREPARATIONS)}."
 )
-@click.option("--replicates", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--replicates", type=click.IntRange(min=1), default=5, show_default=True,
+              help="Seeds, and simulated data sets.")  # fmt: skip
 @click.option("--label-column", default="label", show_default=True, help="Classes in the files.")
 @click.option(
     "--time-limit", type=click.FloatRange(min=0, min_open=True), default=1800.0,
     show_default=True, help="Seconds that one run may take.",
 )  # fmt: skip
+@click.option("--figures/--no-figures", default=True, show_default=True,
+              help="Draw the paper's figures; needs matplotlib.")  # fmt: skip
 @out_option("ksparse-compare")
 def compare_command(
     data: tuple[str, ...],
@@ -41,12 +44,15 @@ def compare_command(
     replicates: int,
     label_column: str,
     time_limit: float,
+    figures: bool,
     output: Path,
 ) -> None:
-    """Compare methods on DATA: files with known labels, or scsim1 and scsim2 (the default).
+    """Compare methods on DATA (by default scsim1 and scsim2).
 
-    Every run has a process of its own, and is recorded: called again, the command goes on
-    where it was. Writes runs/*.json and summary.md, with the paper's own figures beside ours.
+    DATA are files with known labels; scsim1 and scsim2, simulated anew for every replicate;
+    or usoskin, klein and zeisel, which are downloaded once. Every run has a process of its
+    own, and is recorded: called again, the command goes on where it was. Writes summary.html,
+    summary.md and figures/, with the paper's own figures beside ours, and runs/*.json.
 
     \b
     Examples:
@@ -55,12 +61,18 @@ def compare_command(
     """
     plan = Plan(
         data or ("scsim1", "scsim2"), _listed(methods, tuple(METHODS)),
-        _listed(preparations, PREPARATIONS), replicates, label_column, time_limit,
+        _listed(preparations, PREPARATIONS), replicates, label_column, time_limit, figures,
     )  # fmt: skip
     plan.check()
+    if figures:
+        from ksparse.plotting import need_matplotlib
+
+        need_matplotlib()
     results = compare(plan, output / "runs", verbose=1)
-    text = summarise(results)
-    with new_file(output / "summary.md") as temporary:
-        temporary.write_text(f"# Comparison of clustering methods\n\n{text}", encoding="utf-8")
+    words = ["ksparse", "compare", *data, "--methods", methods, "--preparations", preparations]
+    words += ["--replicates", str(replicates)]
+    text = write_summary(
+        results, output / "runs", output, command=shlex.join(words), figures=figures
+    )
     click.echo(text)
-    click.echo(f"Summary: {output / 'summary.md'}")
+    click.echo(f"Summary: {output / 'summary.html'}")

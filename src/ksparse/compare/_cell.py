@@ -10,46 +10,12 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-__all__ = ["PREPARATIONS", "SIMULATIONS", "load", "measure", "prepared"]
-
-SIMULATIONS = {"scsim1": "paper1", "scsim2": "paper2"}
-PREPARATIONS = ("raw", "cpm", "log1p")
-
-
-def load(data: str, label_column: str, seed: int) -> tuple[Any, Any, Any]:
-    """Counts, classes and (where known) markers; simulations are another one for each seed."""
-    if data in SIMULATIONS:
-        from ksparse.simulate import scsim
-
-        cells = scsim(preset=SIMULATIONS[data], random_state=seed)
-        return cells.counts, cells.labels, cells.markers
-    from ksparse.readers import read
-    from ksparse.tl._data import known_labels
-
-    adata = read(data, unique_names=True)
-    truth, known = known_labels(adata, label_column)
-    X = adata.X[known] if not known.all() else adata.X
-    markers = adata.var["is_marker"].to_numpy() if "is_marker" in adata.var else None
-    return X, truth[known], markers
-
-
-def prepared(X: Any, how: str) -> Any:
-    """Counts as they are, per million, or log(1 + counts per 10,000)."""
-    from ksparse.normalise import log_normalise
-
-    if how == "log1p":
-        return log_normalise(X)
-    X = sp.csr_array(X, dtype=np.float32)
-    if how == "raw":
-        return X
-    depth = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-    scaled = sp.diags_array(1e6 / np.where(depth > 0, depth, 1.0)) @ X
-    return sp.csr_array(scaled).astype(np.float32)
+__all__ = ["measure"]
 
 
 def peak_bytes() -> int:
@@ -59,27 +25,52 @@ def peak_bytes() -> int:
 
 
 def measure(run: dict[str, Any]) -> dict[str, Any]:
-    """Run a method; return scores, seconds and memory."""
-    from ksparse.compare._methods import run_method
+    """Run a method; return scores, seconds and memory.
+
+    `run` has data, preparation, method, seed and label_column; and may have asked_eta, file (where
+    the data are, if `data` is only a name) and picture (where to write coordinates).
+    """
+    from ksparse.compare._data import load, prepared
+    from ksparse.compare._methods import Task, run_method, warm_up
     from ksparse.metrics import summary
 
-    X, truth, markers = load(run["data"], run["label_column"], run["seed"])
-    X = prepared(X, run["preparation"])
+    X, truth, markers = load(run.get("file", run["data"]), run["label_column"], run["seed"])
     k = len(np.unique(truth))
+    if k < 2:
+        raise ValueError(f"{run['data']} has {k} class in {run['label_column']!r}: give 2 or more.")
+    X = prepared(X, run["preparation"])
+    task = Task(X, k, run["seed"], run["data"], run["preparation"], run.get("asked_eta"))
+    warm_up(run["method"])
     before = peak_bytes()
     start = time.perf_counter()
-    labels, selected = run_method(run["method"], X, k, run["seed"], run["data"])
+    found = run_method(run["method"], task)
     seconds = time.perf_counter() - start
-    scores = summary(truth, labels, selected=selected,
-                     relevant=markers if selected is not None else None)  # fmt: skip
-    return scores | {
+    after = peak_bytes()
+    scores = summary(truth, found.labels, selected=found.selected,
+                     relevant=markers if found.selected is not None else None)  # fmt: skip
+    if "picture" in run:
+        _write_picture(Path(run["picture"]), truth, found)
+    return found.more | scores | {
         "seconds": seconds,
-        "peak_mb": peak_bytes() / 1e6,
+        "peak_mb": after / 1e6,
         "before_mb": before / 1e6,
         "n_samples": X.shape[0],
         "n_genes": X.shape[1],
         "k": k,
-    }
+    }  # fmt: skip
+
+
+def _write_picture(path: Path, truth: Any, found: Any) -> None:
+    """Coordinates by t-SNE of the space in which a method found its clusters."""
+    from ksparse.files import new_file
+    from ksparse.layout import layout
+    from ksparse.metrics import correctly_placed
+
+    names, codes = np.unique(np.asarray(truth).astype(str), return_inverse=True)
+    points = layout(np.asarray(found.embedding()), random_state=0)
+    right = correctly_placed(truth, found.labels)
+    with new_file(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, points=points, classes=codes, names=names, right=right)
 
 
 def main() -> None:

@@ -3,73 +3,136 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ksparse.compare._leiden import leiden
 from ksparse.compare._paper import ETAS, paper_name
 
-__all__ = ["METHODS", "run_method"]
+__all__ = ["METHODS", "Found", "Task", "run_method", "warm_up"]
 
 # Shuffled data sets by which sparse k-means chooses its bound (R's default is 25).
 N_PERMUTATIONS = 5
+# Features that the paper's settings are asked for where the paper gives no radius.
+N_FEATURES = 500
 
-Found = tuple[NDArray[Any], NDArray[np.bool_] | None]
+
+@dataclass(frozen=True)
+class Task:
+    """What a method is given."""
+
+    X: Any
+    k: int
+    seed: int
+    data: str = ""
+    preparation: str = "raw"
+    eta: float | None = None
 
 
-def _ksparse(X: Any, k: int, seed: int, data: str) -> Found:
+@dataclass(frozen=True)
+class Found:
+    """What a method found: clusters, which features it selected (None: it uses all), and a
+    function that gives the coordinates in which it found them."""
+
+    labels: NDArray[Any]
+    selected: NDArray[np.bool_] | None
+    embedding: Callable[[], Any]
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def _ksparse(task: Task) -> Found:
     from ksparse import KSparse
 
-    model = KSparse(k, random_state=seed).fit(X)
-    return model.labels_, model.get_support()
+    model = KSparse(task.k, random_state=task.seed).fit(task.X)
+    return Found(model.labels_, model.get_support(), lambda: model.project(task.X))
 
 
-def _ksparse_paper(X: Any, k: int, seed: int, data: str) -> Found:
+def _ksparse_paper(task: Task) -> Found:
     from ksparse import KSparse
 
-    name = paper_name(data)
-    if name is None:
-        raise ValueError(f"The paper gives no radius eta for {data}.")
-    model = KSparse.paper(k, ETAS[name], random_state=seed).fit(X)
-    return model.labels_, model.get_support()
+    eta = task.eta if task.eta is not None else ETAS.get(paper_name(task.data) or "")
+    if eta is None:
+        n = max(1, min(N_FEATURES, task.X.shape[1] // 4))
+        model = KSparse.paper(task.k, eta, n_features=n, random_state=task.seed)
+    else:
+        model = KSparse.paper(task.k, eta, random_state=task.seed)
+    model.fit(task.X)
+    more = {"eta": float(model.eta_), "cost": model.cost_history_.tolist()}
+    return Found(model.labels_, model.get_support(), lambda: model.project(task.X), more)
 
 
-def _pca(X: Any, k: int, seed: int, data: str) -> Found:
+def _pca(task: Task) -> Found:
     from ksparse.baselines import PCAKMeans
 
-    return PCAKMeans(k, random_state=seed).fit_predict(X), None
+    model = PCAKMeans(task.k, random_state=task.seed).fit(task.X)
+    return Found(model.labels_, None, lambda: model.embedding_)
 
 
-def _spectral(X: Any, k: int, seed: int, data: str) -> Found:
+def _spectral(task: Task) -> Found:
+    from sklearn.manifold import spectral_embedding
+
     from ksparse.baselines import Spectral
 
-    return Spectral(k, random_state=seed).fit_predict(X), None
+    model = Spectral(task.k, random_state=task.seed).fit(task.X)
+
+    def embedding() -> Any:
+        return spectral_embedding(
+            model.affinity_matrix_, n_components=task.k, drop_first=False, random_state=task.seed
+        )
+
+    return Found(model.labels_, None, embedding)
 
 
-def _simlr(X: Any, k: int, seed: int, data: str) -> Found:
+def _simlr(task: Task, *, large: bool = False) -> Found:
     from ksparse.baselines import SIMLR
 
-    return SIMLR(k, random_state=seed).fit_predict(X), None
+    model = SIMLR(task.k, large=large, random_state=task.seed).fit(task.X)
+
+    def embedding() -> Any:
+        # Of the similarity itself: in the embedding, whole clusters can be one point.
+        from sklearn.decomposition import TruncatedSVD
+
+        n = min(30, task.X.shape[0] - 1)
+        return TruncatedSVD(n, random_state=task.seed).fit_transform(model.similarity_)
+
+    return Found(model.labels_, None, embedding)
 
 
-def _simlr_large(X: Any, k: int, seed: int, data: str) -> Found:
-    from ksparse.baselines import SIMLR
-
-    return SIMLR(k, large=True, random_state=seed).fit_predict(X), None
+def _simlr_large(task: Task) -> Found:
+    return _simlr(task, large=True)
 
 
-def _sparcl(X: Any, k: int, seed: int, data: str) -> Found:
+def _sparcl(task: Task) -> Found:
     from ksparse.baselines import SparseKMeans
 
-    model = SparseKMeans(k, random_state=seed)
-    bound = model.choose_bound(X, n_permutations=N_PERMUTATIONS).best  # as in the paper
-    model.set_params(wbound=bound).fit(X)
-    return model.labels_, model.weights_ > 0
+    model = SparseKMeans(task.k, random_state=task.seed)
+    bound = model.choose_bound(task.X, n_permutations=N_PERMUTATIONS).best  # as in the paper
+    model.set_params(wbound=bound).fit(task.X)
+    selected = model.weights_ > 0
+
+    def embedding() -> Any:
+        from sklearn.decomposition import PCA
+
+        chosen = task.X[:, np.flatnonzero(selected)]
+        chosen = chosen.toarray() if hasattr(chosen, "toarray") else np.asarray(chosen)
+        weighted = chosen * np.sqrt(model.weights_[selected])
+        n = min(task.k + 4, *weighted.shape)
+        return PCA(n, random_state=task.seed).fit_transform(weighted)
+
+    return Found(model.labels_, selected, embedding, {"bound": float(bound)})
 
 
-# In the order of the paper's tables.
-METHODS: dict[str, Callable[[Any, int, int, str], Found]] = {
+def _leiden(task: Task) -> Found:
+    labels, selected, points = leiden(task.X, task.k, task.seed, logged=task.preparation == "log1p")
+    more = {"n_clusters_found": len(np.unique(labels))}
+    return Found(labels, selected, lambda: points, more)
+
+
+# In the order of the paper's tables, and then what users would pick instead.
+METHODS: dict[str, Callable[[Task], Found]] = {
     "pca": _pca,
     "spectral": _spectral,
     "simlr": _simlr,
@@ -77,9 +140,18 @@ METHODS: dict[str, Callable[[Any, int, int, str], Found]] = {
     "sparcl": _sparcl,
     "ksparse-paper": _ksparse_paper,
     "ksparse": _ksparse,
+    "scanpy": _leiden,
 }
 
 
-def run_method(name: str, X: Any, k: int, seed: int, data: str) -> Found:
-    """Clusters, and which features were selected (None: all are used)."""
-    return METHODS[name](X, k, seed, data)
+def run_method(name: str, task: Task) -> Found:
+    """Run a method."""
+    return METHODS[name](task)
+
+
+def warm_up(name: str) -> None:
+    """Run a method on a few numbers, so that loading and compiling are not timed."""
+    rng = np.random.RandomState(0)
+    X = rng.poisson(1.0, size=(80, 60)).astype(np.float32)
+    X[:40, :10] += 5
+    run_method(name, Task(X, 2, 0))

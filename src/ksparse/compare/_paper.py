@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ETAS", "PAPER", "paper_name"]
+__all__ = ["ETAS", "PAPER", "TITLES", "paper_name"]
 
 Row = tuple[float | None, float | None, float | None, float | None]
 
 ETAS = {"scsim1": 1000.0, "scsim2": 3000.0, "usoskin": 8000.0, "klein": 20000.0, "zeisel": 16000.0}
+
+TITLES = {"scsim1": "Simulation 1", "scsim2": "Simulation 2", "usoskin": "Usoskin",
+          "klein": "Klein", "zeisel": "Zeisel"}  # fmt: skip
 
 PAPER: dict[str, dict[str, Row]] = {
     "scsim1": {

@@ -6,18 +6,23 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ksparse.compare._cell import PREPARATIONS, SIMULATIONS
+from ksparse.compare._data import PREPARATIONS, PUBLISHED, SIMULATIONS, store_published
 from ksparse.compare._methods import METHODS
+from ksparse.compare._paper import ETAS, paper_name
 from ksparse.files import new_file
 from ksparse.progress import progress_bar
 from ksparse.validation import check_at_least
 
-__all__ = ["Plan", "compare"]
+__all__ = ["SWEPT", "Plan", "compare", "is_sweep", "picture_of"]
+
+# The method whose radius is varied for the figures, and by which factors.
+SWEPT = "ksparse-paper"
+FACTORS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Plan:
     Attributes
     ----------
     data : sequence of str
-        "scsim1", "scsim2" (simulated anew for each replicate), or files with labels.
+        "scsim1", "scsim2" (simulated anew for each replicate), "usoskin", "klein", "zeisel"
+        (published, see `ksparse.datasets`), or files with labels.
     methods : sequence of str
         Names of `METHODS`.
     preparations : sequence of str
@@ -38,6 +44,9 @@ class Plan:
         Column of the files with the classes.
     time_limit : float
         Seconds that a run may take.
+    figures : bool
+        Whether to do what the figures need: coordinates of the cells for every method, and
+        the paper's method with other radii (both for the first seed only).
     """
 
     data: Sequence[str]
@@ -46,6 +55,7 @@ class Plan:
     replicates: int = 5
     label_column: str = "label"
     time_limit: float = 1800.0
+    figures: bool = True
 
     def check(self) -> None:
         """Refuse what cannot be compared."""
@@ -60,22 +70,35 @@ class Plan:
         check_at_least("replicates", self.replicates, 1)
         if not self.time_limit > 0:
             raise ValueError(f"time_limit={self.time_limit} must be a number of seconds > 0.")
+        if not self.data:
+            raise ValueError("data contains nothing; give files or names.")
+        names = (*SIMULATIONS, *PUBLISHED)
         for data in self.data:
-            if data not in SIMULATIONS and not Path(data).exists():
+            if data not in names and not Path(data).exists():
                 raise FileNotFoundError(
-                    f"{data} does not exist; give files, or {', '.join(SIMULATIONS)}."
+                    f"{data} does not exist; give files, or {', '.join(names)}."
                 )
 
     def runs(self) -> list[dict[str, Any]]:
-        """Every single run."""
+        """Every single run, but for those with other radii."""
         return [
             {"data": data, "preparation": preparation, "method": method, "seed": seed,
-             "label_column": self.label_column}
-            for data in self.data
-            for preparation in self.preparations
-            for method in self.methods
+             "label_column": "label" if data in PUBLISHED else self.label_column}
+            for data in dict.fromkeys(self.data)
+            for preparation in dict.fromkeys(self.preparations)
+            for method in dict.fromkeys(self.methods)
             for seed in range(self.replicates)
         ]  # fmt: skip
+
+    def sweep(self, done: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Runs of the paper's method with other radii than that of a run that is done."""
+        if not self.figures:
+            return
+        for run in done:
+            if run["method"] == SWEPT and run["seed"] == 0 and "failed" not in run:
+                base = ETAS.get(paper_name(run["data"]) or "", run["eta"])
+                plain = {name: run[name] for name in self.runs()[0]}
+                yield from (plain | {"asked_eta": base * factor} for factor in FACTORS)
 
 
 def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any]]:
@@ -96,30 +119,63 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
     Returns
     -------
     list of dict
-        The runs with their scores, or with "failed" and the reason.
+        The runs with their scores, or with "failed" and the reason. Runs with another radius
+        than the usual one have it as "asked_eta".
     """
     plan.check()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    places = {}
+    for name in dict.fromkeys(plan.data):
+        if name in PUBLISHED:
+            places[name] = folder / f"{name}.h5ad"
+            if not places[name].exists():
+                store_published(name, places[name], verbose=verbose)
     runs = plan.runs()
-    results = []
-    with progress_bar(len(runs), "compare", verbose) as bar:
-        for run in runs:
-            bar.set_postfix_str(f"{Path(run['data']).stem} {run['method']}")
-            path = folder / f"{_key(run)}.json"
-            done = _recorded(path)
-            if done is None or "failed" in done:
-                done = run | _one(run, plan.time_limit)
-                with new_file(path) as temporary:
-                    temporary.write_text(json.dumps(done, indent=1), encoding="utf-8")
-            results.append(done)
+    n_sweep = len(FACTORS) * sum(r["method"] == SWEPT and r["seed"] == 0 for r in runs)
+    with progress_bar(len(runs) + n_sweep * plan.figures, "compare", verbose) as bar:
+
+        def do(run: dict[str, Any]) -> dict[str, Any]:
+            bar.set_postfix_str(f"{Path(run['data']).stem} {run['preparation']} {run['method']}")
+            done = _kept_or_done(run, plan, folder, places.get(run["data"]))
             bar.update()
+            return done
+
+        results = [do(run) for run in runs]
+        results += [do(run) for run in plan.sweep(results)]
     return results
+
+
+def is_sweep(run: dict[str, Any]) -> bool:
+    """Whether a run was done with another radius than the usual one."""
+    return "asked_eta" in run
+
+
+def picture_of(run: dict[str, Any], folder: Path) -> Path:
+    """Where the coordinates of a run are."""
+    return folder / f"{_key(run)}.npz"
+
+
+def _kept_or_done(
+    run: dict[str, Any], plan: Plan, folder: Path, place: Path | None
+) -> dict[str, Any]:
+    path = folder / f"{_key(run)}.json"
+    done = _recorded(path)
+    picture = picture_of(run, folder)
+    wanted = plan.figures and run["seed"] == 0 and not is_sweep(run)
+    if done is None or "failed" in done or (wanted and not picture.exists()):
+        asked = run | ({} if place is None else {"file": str(place)})
+        asked |= {"picture": str(picture)} if wanted else {}
+        done = run | _one(asked, plan.time_limit)
+        with new_file(path) as temporary:
+            temporary.write_text(json.dumps(done, indent=1), encoding="utf-8")
+    return done
 
 
 def _key(run: dict[str, Any]) -> str:
     """A file name for a run; a file that was changed since is another one."""
-    marks = dict(run)
+    names = ("data", "preparation", "method", "seed", "label_column", "asked_eta")
+    marks = {name: run[name] for name in names if name in run}
     path = Path(run["data"])
     if path.is_file():
         marks["size"], marks["changed"] = path.stat().st_size, path.stat().st_mtime_ns
