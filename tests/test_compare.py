@@ -86,7 +86,7 @@ def test_figures_need_coordinates_and_other_radii_of_the_first_seed(drawn):
     with np.load(pictures[0], allow_pickle=False) as picture:
         assert picture["points"].shape == (240, 2)
         assert picture["right"].mean() == pytest.approx(base["accuracy"])
-        assert list(picture["names"]) == ["0", "1", "2"]
+        assert list(picture["names"]) == ["type 0", "type 1", "type 2"]
 
 
 def test_the_summary_has_tables_and_figures_as_markdown_and_html(drawn, tmp_path):
