@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-selection pictures clean
+.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -70,6 +70,11 @@ bench-memory: .venv/dev
 DATA ?= scsim1 scsim2
 bench-paper: .venv/dev
 	$(BIN)/ksparse compare $(DATA) -o ksparse-compare
+
+# Up to a million samples, in memory and in files; give SIZES="10000 100000" for others.
+SIZES ?= 10000 100000 1000000
+bench-scale: .venv/dev
+	$(BIN)/python benchmarks/scale.py --sizes $(SIZES)
 
 bench-selection: .venv/dev
 	$(BIN)/python benchmarks/selection.py

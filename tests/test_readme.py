@@ -33,6 +33,10 @@ def test_python_examples_run(block, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("anndata")
     monkeypatch.chdir(tmp_path)
+    if "cells.h5ad" in block and "anndata.read_h5ad(..." not in block:
+        from ksparse.simulate import simulate_counts
+
+        simulate_counts(random_state=0).to_anndata().write_h5ad("cells.h5ad")
     exec(compile(block, "README", "exec"), {})
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from ksparse.assignment import assign, centroids
+from ksparse.assignment import Assignment, assign, centroids
+from ksparse.journal import NO_JOURNAL, Journal
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.projection import Projection, WStep, fit_projection
 from ksparse.targets import embedded_targets
@@ -74,6 +77,7 @@ def alternate(
     start: Floats | None = None,
     last: Projection | None = None,
     certify: bool = True,
+    journal: Journal = NO_JOURNAL,
 ) -> Fit:
     """Alternate from given labels, and from the projection of a similar fit (`last`).
 
@@ -91,18 +95,16 @@ def alternate(
         mu = centroids(embedding, labels, n_clusters, matrix.sample_weight)
     else:
         mu = embedded_targets(matrix, embedding, labels, n_clusters)
-    projection = last
-    settled = False
-    for n_loops in range(1, loop.max_loops + 1):
-        # In the paper's own scheme every W-step goes on from the last, so all are full.
-        exact = certify and (
-            as_in_paper or projection is None or settled or n_loops == loop.max_loops
-        )
-        previous = projection
+    shown: list[Floats] = []  # the samples as the last projection shows them
+
+    def one_loop(
+        labels: Ints, mu: Floats, previous: Projection | None, exact: bool
+    ) -> dict[str, Any]:
         projection = fit_projection(
             matrix, labels, mu, how, gram=gram, start=start, last=previous, certify=exact
         )
         P = matrix.project(projection.weights)
+        shown.append(P)
         found = assign(
             P,
             n_clusters,
@@ -113,6 +115,19 @@ def alternate(
             # Proposition 2 of the paper: no step may raise the cost.
             max_inertia=_inertia(matrix, P, mu[labels]) if as_in_paper else np.inf,
         )
+        return found.as_arrays() | projection.as_arrays()
+
+    projection = last
+    settled = False
+    for n_loops in range(1, loop.max_loops + 1):
+        # In the paper's own scheme every W-step goes on from the last, so all are full.
+        exact = certify and (
+            as_in_paper or projection is None or settled or n_loops == loop.max_loops
+        )
+        previous = projection
+        shown.clear()
+        step = journal.step("loop", rng, partial(one_loop, labels, mu, previous, exact))
+        projection, found = Projection.from_arrays(step), Assignment.from_arrays(step)
         changed = 1.0 - adjusted_rand_score(labels, found.labels)
         exchanged = 1.0 if previous is None else _exchanged(previous.selected, projection.selected)
         history["cost"].append(found.inertia / 2)
@@ -129,6 +144,7 @@ def alternate(
         if settled and exact == certify:
             break
     assert projection is not None
+    P = shown[0] if shown else matrix.project(projection.weights)
     return Fit(labels, found.centroids, found.inertia, projection, P, history, settled)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -37,6 +38,19 @@ class Assignment(NamedTuple):
     labels: Ints
     centroids: Floats
     inertia: float
+
+    def as_arrays(self) -> dict[str, Any]:
+        """What is kept in a checkpoint."""
+        return {
+            "labels": self.labels.astype(np.int32),
+            "centroids": self.centroids,
+            "inertia": self.inertia,
+        }
+
+    @classmethod
+    def from_arrays(cls, kept: Mapping[str, Any]) -> Assignment:
+        """What `as_arrays` gave."""
+        return cls(kept["labels"].astype(np.intp), kept["centroids"], float(kept["inertia"]))
 
 
 def centroids(

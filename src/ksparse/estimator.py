@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse.assignment import distances, fill_empty, order_by_size
-from ksparse.inputs import Inputs, read_inputs
+from ksparse.inputs import Inputs, open_journal, read_inputs
+from ksparse.matrix import Blocks
 from ksparse.memberships import assign_several
 from ksparse.pipeline import PAPER, fit_matrix
 from ksparse.prediction import PredictionMixin
@@ -87,6 +89,14 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         is modelled as the mean of the centroids of its labels.
     sigma : float, default=150.0
         Width of the kernel of "spectral_kernel".
+    memory_limit : int or str, optional
+        Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
+        default 1 GiB. What is kept of each sample (about 50 numbers per component) comes on
+        top. Data in memory are not concerned.
+    checkpoint : path, optional
+        A folder in which every finished loop is kept. A run that was killed goes on from
+        there when it is started again with the same data and parameters; for others the
+        folder is refused. It is not removed at the end.
     random_state : int, RandomState or None, default=None
         Seed. The same seed gives the same result, whatever the number of threads.
     verbose : int, default=0
@@ -137,6 +147,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         score_se alone does not show.
     mean_, scale_ : ndarray, one per feature
         What is subtracted from each feature, and what the result is multiplied with.
+    n_passes_ : int or None
+        How often data in files or on a cluster were gone through; None for data in memory.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : ndarray of str
@@ -184,6 +196,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         threshold: float = 0.0,
         max_labels: int = 1,
         sigma: float = 150.0,
+        memory_limit: int | str | None = None,
+        checkpoint: str | PathLike[str] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -206,6 +220,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.threshold = threshold
         self.max_labels = max_labels
         self.sigma = sigma
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -241,8 +257,11 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
 
         Parameters
         ----------
-        X : array-like or sparse matrix (CSR, CSC), samples x features
-            The data. Sparse data stay sparse. Constant features are never selected.
+        X : array-like, sparse matrix (CSR, CSC), AnnData, stored matrix or dask array
+            The data, samples x features. Sparse data stay sparse. Constant features are never
+            selected. Matrices in HDF5 and zarr files (dense or CSR, such as X of a backed
+            AnnData) are read in blocks of rows; dask arrays are worked on chunk by chunk, by
+            the scheduler that is active.
         y : ignored
             For compatibility.
         sample_weight : array-like, optional
@@ -260,8 +279,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
                 bar.set_postfix_str(what, refresh=False)
                 bar.update()
 
-            rng = check_random_state(self.random_state)
-            result = fit_matrix(inputs.matrix, inputs.settings, rng, on_step)
+            journal, rng = open_journal(self, inputs)
+            result = fit_matrix(inputs.matrix, inputs.settings, rng, on_step, journal)
         self._store(inputs, result)
         return self
 
@@ -300,6 +319,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         self.cost_history_ = self.history_["cost"]
         self.n_iter_ = len(self.cost_history_)
         self.starts_ = result.table
+        self.n_passes_ = X.n_passes if isinstance(X, Blocks) else None
         if self.n_clusters == 1 and not isinstance(self.n_features, str):
             warnings.warn(
                 f"n_clusters=1 has nothing to tell apart: 0 of n_features={self.n_features} "

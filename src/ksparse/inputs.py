@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
 from ksparse.alternation import Fit, Loop
 from ksparse.assignment import distances, order_by_size
-from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.data_checks import check_blocks, check_distinct_rows
+from ksparse.journal import NO_JOURNAL, Journal, data_checksum, digest
+from ksparse.matrix import BlockMatrix, Blocks, Floats, Ints, Matrix, SomeRows, as_matrix
 from ksparse.pipeline import Settings
 from ksparse.projection import project_samples
 from ksparse.validation import (
     check_costs,
-    check_distinct_rows,
     check_init,
     check_n_features,
     check_sample_weight,
     check_settings,
 )
 
-__all__ = ["Inputs", "label_all", "read_inputs"]
+__all__ = ["UNIMPORTANT", "Inputs", "label_all", "open_journal", "read_inputs"]
+
+# Parameters that do not change the result.
+UNIMPORTANT = ("checkpoint", "memory_limit", "verbose")
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,9 @@ def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> I
     n_features = check_n_features(model.n_features, costs)
     starts = check_init(model.init, X.shape[0], model.n_clusters)
     weight, rows = check_sample_weight(X, sample_weight)
-    kept = X if rows is None else X[rows]
+    kept = X
+    if rows is not None:
+        kept = SomeRows(X, rows) if isinstance(X, Blocks) else X[rows]
     if rows is not None:
         starts = [start if isinstance(start, str) else start[rows] for start in starts]
         if kept.shape[0] < model.n_clusters:
@@ -66,6 +74,9 @@ def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> I
                 f"{kept.shape[0]} samples have a positive sample_weight, which should be >= "
                 f"n_clusters={model.n_clusters}."
             )
+    matrix = as_matrix(kept, sample_weight=weight, standardize=model.scale)
+    if isinstance(matrix, BlockMatrix):
+        check_blocks(matrix)
     check_distinct_rows(kept, model.n_clusters)
     options: dict[str, Any] = {"tol": model.solver_tol}
     if model.solver_max_iter is not None:
@@ -86,7 +97,6 @@ def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> I
         loop=Loop(model.n_init, model.max_loops, model.tol, model.targets),
         sigma=model.sigma,
     )
-    matrix = as_matrix(kept, sample_weight=weight, standardize=model.scale)
     if rows is not None:
         full = np.zeros(X.shape[0])
         full[rows] = 1.0 if weight is None else weight
@@ -104,3 +114,24 @@ def label_all(inputs: Inputs, fit: Fit) -> Ints:
         labels = distances(P, fit.centroids).argmin(axis=1)
         labels[inputs.rows] = fit.labels
     return order_by_size(labels, k, inputs.weight)[labels]
+
+
+def open_journal(model: Any, inputs: Inputs) -> tuple[Journal, np.random.RandomState]:
+    """Where a `KSparse` keeps finished steps, and the random numbers of this run."""
+    rng = check_random_state(model.random_state)
+    if model.checkpoint is None:
+        return NO_JOURNAL, rng
+    about = {
+        "version": version("ksparse"),
+        "shape": list(inputs.X.shape),
+        "dtype": str(inputs.X.dtype),
+        "data": f"{data_checksum(inputs.X):016x}",
+        "sample_weight": digest(inputs.weight),
+    }
+    params = {name: digest(value) for name, value in model.get_params(deep=False).items()
+              if name not in UNIMPORTANT}  # fmt: skip
+    journal = Journal(model.checkpoint, about | params)
+    if model.random_state is None:
+        rng = np.random.RandomState(rng.randint(2**31 - 1))
+        journal.step("random", rng, dict)  # the same random numbers when it goes on
+    return journal, rng

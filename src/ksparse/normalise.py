@@ -11,9 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from ksparse.validation import check_finite
+from ksparse.data_checks import check_finite
 
-__all__ = ["counts_per_million", "log_normalise", "looks_like_counts", "looks_unlogged"]
+__all__ = [
+    "counts_per_million",
+    "log_block",
+    "log_normalise",
+    "looks_like_counts",
+    "looks_unlogged",
+    "warn_of_empty",
+]
 
 # Values that are looked at together; logarithms of anything countable stay below LARGEST_LOG.
 BLOCK, LARGEST_LOG = 2**20, 50.0
@@ -44,10 +51,9 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
            [0.  , 1.61]], dtype=float32)
     """
     scaled = _scaled(counts, total)
-    if sp.issparse(scaled):
-        np.log1p(scaled.data, out=scaled.data)
-        return scaled
-    return np.log1p(scaled, out=scaled)
+    values = scaled.data if sp.issparse(scaled) else scaled
+    np.log1p(values, out=values)
+    return scaled
 
 
 def counts_per_million(counts: Any) -> Any:
@@ -74,7 +80,32 @@ def counts_per_million(counts: Any) -> Any:
     return _scaled(counts, 1e6)
 
 
-def _scaled(counts: Any, total: float) -> Any:
+def log_block(counts: Any) -> Any:
+    """`log_normalise` of some of the samples: not a word about those without counts.
+
+    Parameters
+    ----------
+    counts : array or sparse matrix, samples x features
+        Counts.
+    """
+    scaled = _scaled(counts, 1e4, tell=False)
+    values = scaled.data if sp.issparse(scaled) else scaled
+    np.log1p(values, out=values)
+    return scaled
+
+
+def warn_of_empty(empty: int, n_samples: int, stacklevel: int) -> None:
+    """Tell how many samples have no counts."""
+    if empty:
+        warnings.warn(
+            f"{empty} of {n_samples} samples have no counts, and stay zero: "
+            "leave them out for clearer clusters.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _scaled(counts: Any, total: float, *, tell: bool = True) -> Any:
     """New data in which every sample adds up to `total`."""
     if not isinstance(total, Real) or not 0 < total < np.inf:
         raise ValueError(f"total={total!r} must be a finite number > 0.")
@@ -92,14 +123,8 @@ def _scaled(counts: Any, total: float) -> Any:
             f"{values.min():g}: give counts, which are >= 0."
         )
     depth = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
-    empty = int((depth == 0).sum())
-    if empty:
-        warnings.warn(
-            f"{empty} of {depth.size} samples have no counts, and stay zero: "
-            "leave them out for clearer clusters.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if tell:
+        warn_of_empty(int((depth == 0).sum()), depth.size, 3)
     factor = (total / np.where(depth > 0, depth, 1.0)).astype(counts.dtype)
     if not sp.issparse(counts):
         return (counts * factor[:, None]).astype(np.float32)

@@ -12,11 +12,12 @@ from ksparse.alternation import Loop
 from ksparse.decomposition import leading_svd, spectral_norm
 from ksparse.embedding import Embedding, embedding_of
 from ksparse.feature_count import choose_n_features
+from ksparse.journal import NO_JOURNAL, Journal
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.matrix.gram import MAX_COLUMNS
 from ksparse.projection import WStep
 from ksparse.search import AUTO_STARTS, SearchResult, search
-from ksparse.starts import start_labels
+from ksparse.starts import journaled_start
 
 __all__ = ["PAPER", "Prepared", "Settings", "fit_matrix", "fit_prepared"]
 
@@ -82,6 +83,8 @@ class Prepared:
         Seeds the singular vectors.
     gram_columns : int, optional
         Columns of the Gram matrix that are kept.
+    journal : Journal, optional
+        Where finished steps are kept.
     """
 
     def __init__(
@@ -91,12 +94,21 @@ class Prepared:
         rng: np.random.RandomState,
         *,
         gram_columns: int = MAX_COLUMNS,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
-        norm = spectral_norm(matrix)
-        matrix.rescale(norm if norm > 0 else 1.0)
         self.matrix = matrix
+
+        def decompose() -> dict[str, Any]:
+            norm = spectral_norm(matrix) or 1.0
+            matrix.factor = factor / norm
+            U, s, _ = leading_svd(matrix, max(n_components - 1, 1), rng)
+            return {"norm": norm, "U": U, "s": s}
+
+        factor = matrix.factor
+        found = journal.step("embedding", rng, decompose)
+        matrix.factor = factor / float(found["norm"])
+        self._U, self._s = found["U"], found["s"]
         self.gram = GramCache(matrix, gram_columns)
-        self._U, self._s, _ = leading_svd(matrix, max(n_components - 1, 1), rng)
 
     def embedding(self, n_components: int) -> Embedding:
         """Spectral embedding with that many components."""
@@ -108,10 +120,12 @@ def fit_matrix(
     settings: Settings,
     rng: np.random.RandomState,
     on_step: Callable[[str], object] = lambda what: None,
+    journal: Journal = NO_JOURNAL,
 ) -> SearchResult:
     """Scale the data as in the paper, embed them, and search from all starts."""
     on_step("embedding")
-    return fit_prepared(Prepared(matrix, settings.n_components, rng), settings, rng, on_step)
+    prepared = Prepared(matrix, settings.n_components, rng, journal=journal)
+    return fit_prepared(prepared, settings, rng, on_step, journal)
 
 
 def fit_prepared(
@@ -119,6 +133,7 @@ def fit_prepared(
     settings: Settings,
     rng: np.random.RandomState,
     on_step: Callable[[str], object] = lambda what: None,
+    journal: Journal = NO_JOURNAL,
 ) -> SearchResult:
     """Search from all starts."""
     k, matrix = settings.n_clusters, prepared.matrix
@@ -135,10 +150,14 @@ def fit_prepared(
         on_step("number of features")
         first = starts[0]
         if isinstance(first, str):
-            first = start_labels(first, matrix, embedding, k, rng, sigma=settings.sigma)
+            first = journaled_start(
+                first, matrix, embedding, k, rng, sigma=settings.sigma, journal=journal
+            )
             if len(starts) == 1:
                 starts = [first]
-        n_features = choose_n_features(matrix, embedding.rows, first, k, settings.w_step(1))
+        n_features = int(journal.step("count", rng, lambda: {
+            "n": choose_n_features(matrix, embedding.rows, first, k, settings.w_step(1))
+        })["n"])  # fmt: skip
     first_weights = None
     if settings.loop.targets == "projection":  # the paper's first point
         shape = (matrix.shape[1], settings.n_components)
@@ -155,5 +174,6 @@ def fit_prepared(
         gram=prepared.gram,
         sigma=settings.sigma,
         first_weights=first_weights,
+        journal=journal,
         on_step=on_step,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ksparse.assignment import distances, margins
-from ksparse.matrix import Floats
+from ksparse.data_checks import check_finite, check_names, check_scale
+from ksparse.matrix import Blocks, Floats
 from ksparse.projection import project_samples
-from ksparse.validation import check_finite, check_names, check_scale
+from ksparse.sources import as_data, is_stored
 
 __all__ = ["PredictionMixin", "soft_assignment"]
 
@@ -34,18 +36,40 @@ class PredictionMixin:
     mean_: Floats
     scale_: Floats
     _spread: float
+    memory_limit: Any
+    n_features_in_: int
+    feature_names_in_: Array
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         check_names(X)
+        X, names = as_data(X, self.memory_limit)
+        if isinstance(X, Blocks):
+            if not reset and X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input."
+                )
+        else:
+            X = self._validate_array(X, reset, names is not None)
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        if names is not None:
+            self._check_gene_names(np.array(names, dtype=object), reset)
+        return X
+
+    def _validate_array(self, X: Any, reset: bool, named: bool) -> Any:
         try:
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=("csr", "csc"),
-                dtype=(np.float64, np.float32),
-                ensure_all_finite=False,
-            )
+            with warnings.catch_warnings():
+                if named:  # the names are compared by ourselves
+                    warnings.filterwarnings("ignore", "X does not have valid feature names")
+                X = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    accept_sparse=("csr", "csc"),
+                    dtype=(np.float64, np.float32),
+                    ensure_all_finite=False,
+                )
         except ValueError as error:
             if "convert" in str(error):
                 raise ValueError(f"X must hold numbers only: {error}") from None
@@ -53,6 +77,19 @@ class PredictionMixin:
         check_finite(X)
         check_scale(X)
         return X
+
+    def _check_gene_names(self, names: Array, reset: bool) -> None:
+        if len(set(names)) < names.size:
+            raise ValueError(
+                f"X has {names.size - len(set(names))} repeated feature names: make them unique."
+            )
+        if reset:
+            self.feature_names_in_ = names
+        elif not np.array_equal(names, getattr(self, "feature_names_in_", names)):
+            raise ValueError(
+                "The features of X are not those that were fitted, or in another order: "
+                "ksparse.tl.predict matches them by name."
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -75,6 +112,26 @@ class PredictionMixin:
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return self._project(X).astype(X.dtype, copy=False)
+
+    def transform(self, X: Any) -> Any:
+        """Reduce samples to the selected features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, AnnData, stored matrix or dask array
+            Samples, with the features of the data that were fitted.
+
+        Returns
+        -------
+        ndarray or sparse matrix, samples x selected features
+            In memory, whatever X is.
+        """
+        if isinstance(X, np.ndarray) or not (is_stored(X) or hasattr(X, "var_names")):
+            return super().transform(X)  # type: ignore[misc]
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        chosen = np.flatnonzero(self.weights_.any(axis=1))
+        return X.pick(chosen).take(np.arange(X.shape[0])) if isinstance(X, Blocks) else X[:, chosen]
 
     def _distances(self, X: Any) -> Floats:
         check_is_fitted(self)

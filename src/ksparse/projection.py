@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ksparse.matrix import Floats, GramCache, Ints, Matrix
+from ksparse.matrix import Blocks, Floats, GramCache, Ints, Matrix
 from ksparse.solvers import SOLVERS, Problem, select_features
 
 __all__ = ["Projection", "WStep", "fit_projection", "project_samples", "refit", "w_step_problem"]
@@ -44,6 +45,10 @@ class WStep:
     options: dict[str, Any] = field(default_factory=dict)
     relax: bool = True
     ridge: float = 0.3
+
+
+# What a checkpoint keeps of a projection as it is.
+PLAIN = ("eta", "gap", "n_iter", "converged", "tied", "working", "n_asked")
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,30 @@ class Projection:
     def selected(self) -> Ints:
         """Indices of the features with nonzero weights."""
         return np.flatnonzero(self.weights.any(axis=1))
+
+    def as_arrays(self) -> dict[str, Any]:
+        """What is kept in a checkpoint: of the weights, the rows that are not zero."""
+        out: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
+        out["shape"] = np.array(self.weights.shape)
+        for name in ("weights", "l1_weights"):
+            W = getattr(self, name)
+            out[f"{name}_rows"] = np.flatnonzero(W.any(axis=1))
+            out[name] = W[out[f"{name}_rows"]]
+        return out
+
+    @classmethod
+    def from_arrays(cls, kept: Mapping[str, Any]) -> Projection:
+        """What `as_arrays` gave."""
+        W = {}
+        for name in ("weights", "l1_weights"):
+            W[name] = np.zeros(tuple(int(n) for n in kept["shape"]))
+            W[name][kept[f"{name}_rows"]] = kept[name]
+        asked, working = kept.get("n_asked"), kept.get("working")
+        return cls(
+            W["weights"], W["l1_weights"], float(kept["eta"]), float(kept["gap"]),
+            int(kept["n_iter"]), bool(kept["converged"]), bool(kept["tied"]), working,
+            None if asked is None else int(asked),
+        )  # fmt: skip
 
 
 def w_step_problem(
@@ -160,10 +189,23 @@ def fit_projection(
 def project_samples(X: Any, mean: Floats, factor: Floats, weights: NDArray[Any]) -> Floats:
     """Project samples, old or new: (X - mean) diag(factor) W, touching only features in use."""
     used = np.flatnonzero(weights.any(axis=1))
+    if isinstance(X, Blocks):
+        out = np.empty((X.shape[0], weights.shape[1]))
+        results = X.results(_project_block, (mean, factor, weights))
+        for (start, stop), part in zip(X.bounds, results, strict=True):
+            out[start:stop] = part
+        return out
     V = weights[used].astype(np.float64) * factor[used, None]
     if sp.issparse(X):
         return np.asarray(X[:, used] @ V) - mean[used] @ V
     return (X[:, used] - mean[used]) @ V
+
+
+def _project_block(block: Any, mean: Floats, factor: Floats, weights: NDArray[Any]) -> Floats:
+    values = block.data if sp.issparse(block) else block
+    if values.size and not np.isfinite([values.min(), values.max()]).all():
+        raise ValueError("X contains NaN or infinity: remove or impute them.")
+    return project_samples(block, mean, factor, weights)
 
 
 def refit(problem: Problem, selected: Ints, ridge: float) -> Floats:

@@ -11,11 +11,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from ksparse.alternation import Fit, Loop, alternate
 from ksparse.embedding import Embedding
+from ksparse.journal import NO_JOURNAL, Journal
 from ksparse.judgement import Judge
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 from ksparse.projection import WStep
 from ksparse.refinement import proposals
-from ksparse.starts import start_labels
+from ksparse.starts import journaled_start
 
 __all__ = ["AUTO_STARTS", "SearchResult", "search"]
 
@@ -49,6 +50,7 @@ def search(
     gram: GramCache,
     sigma: float = 150.0,
     first_weights: Floats | None = None,
+    journal: Journal = NO_JOURNAL,
     on_step: Callable[[str], object] = lambda what: None,
 ) -> SearchResult:
     """Finish a fit from every start, keep the best by the held-out score, refine it.
@@ -66,13 +68,16 @@ def search(
     def finish(labels: Ints, run: Loop, certify: bool) -> Fit:
         return alternate(
             matrix, embedding.rows, labels, n_clusters, how, run, rng,
-            gram=gram, start=first_weights, certify=certify,
+            gram=gram, start=first_weights, certify=certify, journal=journal,
         )  # fmt: skip
 
     def record(name: str, fit: Fit) -> Floats:
         scores = np.array([np.nan])
         if judge is not None:
-            scores = judge(fit.labels, how, fit.projection.selected.size).margin
+            n_selected = fit.projection.selected.size
+            scores = journal.step(
+                "score", rng, lambda: {"margin": judge(fit.labels, how, n_selected).margin}
+            )["margin"]
         table["start"].append(name)
         table["score"].append(float(scores.mean()))
         error = scores.std(ddof=1) / np.sqrt(scores.size) if scores.size > 1 else np.nan
@@ -88,7 +93,9 @@ def search(
         name = start if isinstance(start, str) else "labels"
         on_step(name)
         if isinstance(start, str):
-            labels = start_labels(start, matrix, embedding, n_clusters, rng, sigma=sigma)
+            labels = journaled_start(
+                start, matrix, embedding, n_clusters, rng, sigma=sigma, journal=journal
+            )
         else:
             labels = start
         fit = finish(labels, loop, certify=not judged)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
@@ -9,9 +11,10 @@ from ksparse.assignment import assign, centroids, fill_empty
 from ksparse.decomposition import leading_svd
 from ksparse.embedding import Embedding, kernel_embedding
 from ksparse.graph import graph_communities
+from ksparse.journal import NO_JOURNAL, Journal
 from ksparse.matrix import Ints, Matrix
 
-__all__ = ["START_NAMES", "start_labels"]
+__all__ = ["START_NAMES", "journaled_start", "start_labels"]
 
 PLAIN = ("spectral", "spectral_kernel", "pca", "graph")
 DENSE = "+dense"
@@ -56,6 +59,26 @@ def start_labels(
     replicates = min(max(MIN_REPLICATES, REPLICATED_SAMPLES // matrix.shape[0]), MAX_REPLICATES)
     found = assign(points, n_clusters, rng, n_init=replicates, sample_weight=matrix.sample_weight)
     return found.labels
+
+
+def journaled_start(
+    name: str,
+    matrix: Matrix,
+    embedding: Embedding,
+    n_clusters: int,
+    rng: np.random.RandomState,
+    *,
+    sigma: float = 150.0,
+    journal: Journal = NO_JOURNAL,
+) -> Ints:
+    """`start_labels` as a step of a run."""
+
+    def compute() -> dict[str, Any]:
+        labels = start_labels(name, matrix, embedding, n_clusters, rng, sigma=sigma)
+        return {"labels": labels.astype(np.int32)}
+
+    found: Ints = journal.step("start", rng, compute)["labels"].astype(np.intp)
+    return found
 
 
 def _settle_densely(

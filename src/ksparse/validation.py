@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ksparse.matrix import Floats, Ints
@@ -20,23 +18,17 @@ __all__ = [
     "check_at_least",
     "check_costs",
     "check_count",
-    "check_distinct_rows",
-    "check_finite",
     "check_init",
     "check_listed",
     "check_n_features",
     "check_n_jobs",
-    "check_names",
     "check_sample_weight",
-    "check_scale",
     "check_settings",
     "check_several_clusters",
     "check_true_labels",
 ]
 
 
-# Squares, and sums of many of them, stay within the range of float64.
-SMALLEST_VALUE, LARGEST_VALUE = 1e-60, 1e60
 # Positive sample weights further apart than this would leave only rounding of the smallest.
 WEIGHT_RANGE = 1e12
 
@@ -88,59 +80,6 @@ def check_settings(model: Any, n_samples: int) -> None:
     most = model.solver_max_iter
     if most is not None and not (_is_integer(most) and most >= 1):
         raise ValueError(f"solver_max_iter={most!r} must be None or an integer >= 1.")
-
-
-def check_names(X: Any) -> None:
-    """Refuse a data frame with repeated column names: features could not be told apart."""
-    names = getattr(X, "columns", None)
-    if names is None:
-        return
-    counts = Counter(names)
-    repeated = [name for name, count in counts.items() for _ in range(count - 1)]
-    if repeated:
-        raise ValueError(
-            f"X has {len(repeated)} repeated column names (the first is {repeated[0]!r}): "
-            "make them unique."
-        )
-
-
-def check_finite(X: Any) -> None:
-    """Refuse NaN and infinity, saying where the first one is. No copy of the data is made."""
-    values = X.data if sp.issparse(X) else X
-    # A sum is finite unless an entry is not (or it overflows): look closer only then.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-    bad = 0
-    first: tuple[int, int] | None = None
-    kinds: set[str] = set()
-    step = max(1, 2**20 // max(1, X.shape[1]))
-    rows = X.tocsr() if sp.issparse(X) else X
-    for start in range(0, X.shape[0], step):
-        block = rows[start : start + step]
-        block = block.toarray() if sp.issparse(block) else block
-        wrong = np.argwhere(~np.isfinite(block))
-        if wrong.size:
-            bad += len(wrong)
-            kinds |= {"NaN" if np.isnan(block[i, j]) else "infinity" for i, j in wrong}
-            if first is None:
-                first = (start + int(wrong[0][0]), int(wrong[0][1]))
-    if first is not None:
-        raise ValueError(
-            f"X contains {' and '.join(sorted(kinds))} ({bad} in all, the first in row {first[0]}, "
-            f"column {first[1]}): remove or impute them before clustering."
-        )
-
-
-def check_scale(X: Any) -> None:
-    """Refuse values whose squares overflow or underflow."""
-    values = X.data if sp.issparse(X) else X
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    if largest > 0 and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
-        raise ValueError(
-            f"The largest value in X is {largest:.3g}, outside the range from "
-            f"{SMALLEST_VALUE:.0g} to {LARGEST_VALUE:.0g} that can be computed with: rescale X."
-        )
 
 
 def check_sample_weight(X: Any, sample_weight: Any) -> tuple[Floats | None, Ints | None]:
@@ -341,30 +280,3 @@ def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:
             "give one true label per sample."
         )
     return truth
-
-
-def check_distinct_rows(X: Any, n_clusters: int) -> None:
-    """Refuse data with fewer distinct samples than clusters."""
-    seen: set[bytes] = set()
-    rows = X.tocsr() if sp.issparse(X) and X.format != "csr" and X.shape[0] < 2**15 else X
-    if sp.issparse(rows) and rows.format != "csr":
-        return  # a large CSC: k distinct rows are not worth a copy of the data
-    for i in range(X.shape[0]):
-        seen.add(_row_key(rows, i))
-        if len(seen) >= n_clusters:
-            return
-    raise ValueError(
-        f"X has {len(seen)} distinct samples, which should be >= n_clusters={n_clusters}: "
-        "ask for fewer clusters."
-    )
-
-
-def _row_key(X: Any, i: int) -> bytes:
-    """Bytes that are equal for equal rows."""
-    if sp.issparse(X):
-        part = slice(X.indptr[i], X.indptr[i + 1])
-        row: NDArray[Any] = np.zeros(X.shape[1])
-        np.add.at(row, X.indices[part], X.data[part])
-        used = np.flatnonzero(row)
-        return used.tobytes() + row[used].tobytes()
-    return (np.ascontiguousarray(X[i]) + 0.0).tobytes()  # + 0.0: -0.0 is 0.0

@@ -8,13 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from ksparse.validation import (
-    check_at_least,
-    check_distinct_rows,
-    check_finite,
-    check_names,
-    check_scale,
-)
+from ksparse.data_checks import check_distinct_rows, check_finite, check_names, check_scale
+from ksparse.validation import check_at_least
 
 __all__ = ["Baseline"]
 

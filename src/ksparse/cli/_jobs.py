@@ -153,6 +153,7 @@ def _filter(adata: Any, source: Source) -> int:
 def cluster(
     opened: Opened, steps: Steps, n_clusters: int, n_features: int | str, seed: int,
     *, with_path: bool = False, layout: str = "tsne", scale: bool = False, max_labels: int = 1,
+    checkpoint: Path | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """Fit, rank genes, lay out cells; return scores if there are labels."""
     from ksparse import tl
@@ -163,7 +164,8 @@ def cluster(
     adata.uns.pop("ksparse_path", None)  # of an older run
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
-                   scale=scale, max_labels=max_labels, **options)  # fmt: skip
+                   scale=scale, max_labels=max_labels, checkpoint=checkpoint,
+                   **options)  # fmt: skip
         own = "rank_genes_groups" not in adata.uns  # a ranking that was there is kept
         tl.rank_genes(adata, key_added="rank_genes_groups" if own else "rank_genes_ksparse")
     opened.notes += notes

@@ -12,6 +12,7 @@ from ksparse.cli import _jobs as jobs
 from ksparse.cli._app import app
 from ksparse.cli._options import (
     GENES,
+    PATH,
     input_argument,
     input_options,
     out_option,
@@ -44,6 +45,12 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
 @click.option("--scale", is_flag=True, help="Divide every gene by its standard deviation.")
 @click.option(
     "--max-labels", type=click.IntRange(min=1), default=1, help="2: find doublets between clusters."
+)
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="DIR",
+    help="Keep every finished loop in this folder; a run that was killed goes on there.",
 )
 @input_options
 @work_options
@@ -83,9 +90,10 @@ def cluster_and_write(
         scores = jobs.cluster(
             opened, steps, options["clusters"], options["genes"], options["seed"],
             with_path=options["with_path"], layout=options["layout"], scale=options["scale"],
-            max_labels=options["max_labels"],
+            max_labels=options["max_labels"], checkpoint=options.get("checkpoint"),
         )  # fmt: skip
-        shown = {name: value for name, value in options.items() if name not in ("input", "force")}
+        hidden = ("input", "force", "checkpoint")
+        shown = {name: value for name, value in options.items() if name not in hidden}
         about = jobs.about_run(opened, command, shown, steps)
         jobs.write_results(folder, opened, steps, about, scores)
     return opened, scores

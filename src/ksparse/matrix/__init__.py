@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import scipy.sparse as sp
-
 from ksparse.matrix.base import Floats, Ints, Matrix
-from ksparse.matrix.dense import DenseMatrix
+from ksparse.matrix.blocks import BlockMatrix, Blocks, SomeRows, in_memory
 from ksparse.matrix.gram import GramCache
-from ksparse.matrix.sparse import SparseMatrix
 
-__all__ = ["Floats", "GramCache", "Ints", "Matrix", "as_matrix"]
+__all__ = [
+    "BlockMatrix",
+    "Blocks",
+    "Floats",
+    "GramCache",
+    "Ints",
+    "Matrix",
+    "SomeRows",
+    "as_matrix",
+]
 
 
 def as_matrix(X: Any, *, sample_weight: Floats | None = None, standardize: bool = False) -> Matrix:
     """Return the view that fits the storage of X."""
-    kind = SparseMatrix if sp.issparse(X) else DenseMatrix
-    return kind(X, sample_weight=sample_weight, standardize=standardize)
+    make = BlockMatrix if isinstance(X, Blocks) else in_memory
+    return make(X, sample_weight=sample_weight, standardize=standardize)

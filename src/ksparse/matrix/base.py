@@ -12,15 +12,24 @@ and every product below is a product with Xc in which sample i counts
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Matrix"]
+__all__ = ["Frame", "Matrix"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+
+
+class Frame(NamedTuple):
+    """What is subtracted from the features and what they are multiplied with."""
+
+    mean: Floats
+    variance: Floats
+    constant: NDArray[np.bool_]
+    factor: Floats
 
 
 class Matrix(ABC):
@@ -57,6 +66,26 @@ class Matrix(ABC):
         if standardize:
             deviation = np.sqrt(np.where(self.constant, 1.0, self.variance))
             self.factor /= deviation
+        self._prepare()
+
+    @classmethod
+    def part_of(cls, frame: Frame, X: Any, sample_weight: Floats | None = None) -> Self:
+        """View some samples of larger data: centred and scaled as those are."""
+        part = cls.__new__(cls)
+        part.X, part.shape, part.dtype = X, X.shape, X.dtype
+        part.sample_weight = sample_weight
+        part.total_weight = float(X.shape[0] if sample_weight is None else np.sum(sample_weight))
+        part.mean, part.variance, part.constant, part.factor = frame
+        part._prepare()
+        return part
+
+    @property
+    def frame(self) -> Frame:
+        """How this view is centred and scaled."""
+        return Frame(self.mean, self.variance, self.constant, self.factor)
+
+    def _prepare(self) -> None:  # noqa: B027
+        """What a kind of storage wants to know before it multiplies."""
 
     # What a kind of storage has to provide -------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,7 @@ OFFSET_LIMIT = 1e3
 class DenseMatrix(Matrix):
     """A numpy array (any order, float32 or float64)."""
 
-    def __init__(self, X: Any, **options: Any) -> None:
-        super().__init__(X, **options)
+    def _prepare(self) -> None:
         spread = np.sqrt(self.variance[~self.constant])
         offset = np.abs(self.mean[~self.constant])
         self.explicit = bool((offset > OFFSET_LIMIT * spread).any())

@@ -31,12 +31,11 @@ class GramCache:
             if self._columns.size + new.size > self.max_columns:
                 self._place[self._columns] = -1
                 self._columns, self._gram, new = self._columns[:0], np.empty((0, 0)), columns
-            corner = self.matrix.gram(new)
-            if self._columns.size:
-                cross = self.matrix.gram(self._columns, new)
-                self._gram = np.block([[self._gram, cross], [cross.T, corner]])
-            else:
-                self._gram = corner
+            known = self._columns.size
+            # In one pass over the data: what is new, with itself and with what is known.
+            strip = self.matrix.gram(np.concatenate([self._columns, new]), new)
+            cross, corner = strip[:known], strip[known:]
+            self._gram = np.block([[self._gram, cross], [cross.T, corner]])
             self._place[new] = np.arange(self._columns.size, self._columns.size + new.size)
             self._columns = np.concatenate([self._columns, new])
         place = self._place[columns]

@@ -149,11 +149,15 @@ class SparseMatrix(Matrix):
     """A scipy CSR or CSC matrix or array."""
 
     def __init__(self, X: Any, **options: Any) -> None:
-        self.by_rows = X.format == "csr"
         if not X.has_canonical_format:  # repeated entries would spoil the variances
             X = X.copy()
             X.sum_duplicates()
         super().__init__(X, **options)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows are stored one after the other."""
+        return bool(self.X.format == "csr")
 
     @property
     def _arrays(self) -> tuple[Array, Array, Array]:
@@ -261,17 +265,18 @@ class SparseMatrix(Matrix):
     def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
         both = columns if others is None else np.concatenate([columns, others])
         needed, place = np.unique(both, return_inverse=True)
-        square = others is None or needed.size < both.size
-        out = np.zeros((needed.size if square else columns.size, needed.size))
-        left = slice(None) if square else place[: columns.size]
+        left, right = place[: columns.size], place[-others.size :] if others is not None else place
+        # Products of features that are wanted on one side only are made only once.
+        rows, columns_ = np.unique(left), np.unique(right)
+        out = np.zeros((rows.size, columns_.size))
+        every = np.arange(needed.size)
         for part, block in self._dense_blocks(needed):
-            A = block[:, left]
+            A = block if np.array_equal(rows, every) else block[:, rows]
+            B = block if np.array_equal(columns_, every) else block[:, columns_]
             if self.sample_weight is not None:
                 A = A * self.sample_weight[part, None]
-            out += A.T @ block
-        if square:
-            out = out[place[: columns.size]]
-        return out[:, place if others is None else place[columns.size :]]
+            out += A.T @ B
+        return out[np.ix_(np.searchsorted(rows, left), np.searchsorted(columns_, right))]
 
     def columns(self, index: Ints) -> Floats:
         needed, place = np.unique(index, return_inverse=True)

@@ -11,7 +11,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ksparse.assignment import distances
-from ksparse.normalise import log_normalise, looks_like_counts, looks_unlogged
+from ksparse.matrix import Blocks
+from ksparse.normalise import (
+    log_block,
+    log_normalise,
+    looks_like_counts,
+    looks_unlogged,
+    warn_of_empty,
+)
+from ksparse.sources import as_data
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -30,6 +38,7 @@ __all__ = [
     "label_column",
     "make_room",
     "matrix_of",
+    "pick_columns",
     "projected",
     "selected_genes",
     "storable",
@@ -64,8 +73,8 @@ def check_gene_names(adata: AnnData) -> None:
         )
 
 
-def matrix_of(adata: AnnData, layer: str | None) -> Any:
-    """X or a layer, in memory; never `raw`."""
+def matrix_of(adata: AnnData, layer: str | None, memory_limit: Any = None) -> Any:
+    """X or a layer, never `raw`: in memory, or as blocks if it is in a file or a dask array."""
     if layer is None:
         X: Any = adata.X
         if X is None:
@@ -74,12 +83,12 @@ def matrix_of(adata: AnnData, layer: str | None) -> Any:
         if layer not in adata.layers:
             raise ValueError(f"layer={layer!r} is not in adata.layers: {_choices(adata.layers)}.")
         X = adata.layers[layer]
-    if hasattr(X, "to_memory"):  # a sparse matrix in a file
-        X = X.to_memory()
-    elif not isinstance(X, np.ndarray) and not sp.issparse(X):
-        X = X[...] if hasattr(X, "id") else X  # a dense matrix in an HDF5 or zarr file
-        X = X.compute() if hasattr(X, "compute") else X
-        X = X if sp.issparse(X) else np.asarray(X)
+    if adata.isbacked and adata.is_view:
+        adata = adata.to_memory()  # rows of a view are not in their order in the file
+        X = adata.X if layer is None else adata.layers[layer]
+    if getattr(X, "format", "") == "csc" and not sp.issparse(X):
+        X = X.to_memory()  # stored by columns: no rows to read
+    X, _ = as_data(X, memory_limit)
     return X
 
 
@@ -111,15 +120,24 @@ def gene_mask(adata: AnnData, mask_var: Any) -> NDArray[np.bool_] | None:
 
 
 def expression(
-    adata: AnnData, layer: str | None, normalize: str | None, *, stacklevel: int = 3
+    adata: AnnData,
+    layer: str | None,
+    normalize: str | None,
+    *,
+    memory_limit: Any = None,
+    stacklevel: int = 3,
 ) -> tuple[Any, str | None]:
-    """The data to cluster, and how they were normalised; the user's own are not changed."""
+    """The data to cluster, and how they were normalised; the user's own are not changed.
+
+    Of data in blocks, the first one tells what they look like.
+    """
     if normalize not in NORMALIZE:
         raise ValueError(f"normalize={normalize!r} must be None, 'log1p' or 'auto'.")
-    X = matrix_of(adata, layer)
+    X = matrix_of(adata, layer, memory_limit)
+    seen = X.first() if isinstance(X, Blocks) else X
     where = "adata.X" if layer is None else f"adata.layers[{layer!r}]"
     if normalize is None or normalize == "auto":
-        counts = looks_like_counts(X)
+        counts = looks_like_counts(seen)
         if normalize == "auto":
             normalize = "log1p" if counts else None
         elif counts:
@@ -129,7 +147,7 @@ def expression(
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        if not counts and looks_unlogged(X):
+        if not counts and looks_unlogged(seen):
             warnings.warn(
                 f"{where} has values too large for logarithms: give normalize='log1p' if they "
                 "are counts or counts per million.",
@@ -137,8 +155,8 @@ def expression(
                 stacklevel=stacklevel,
             )
     if normalize == "log1p":
-        logged = log_normalise(X)
-        if not looks_like_counts(X) and not looks_unlogged(X):
+        logged = _log_normalised(X, stacklevel)
+        if not looks_like_counts(seen) and not looks_unlogged(seen):
             warnings.warn(
                 f"{where} does not look like counts, but normalize='log1p' was asked for: if it is "
                 "logarithms already, give normalize=None.",
@@ -147,6 +165,22 @@ def expression(
             )
         X = logged
     return X, normalize
+
+
+def _log_normalised(X: Any, stacklevel: int) -> Any:
+    if not isinstance(X, Blocks):
+        return log_normalise(X)
+    warn_of_empty(int(X.total(_n_empty, ())), X.shape[0], stacklevel + 1)
+    return X.with_steps(log_block, dtype=np.float32)
+
+
+def _n_empty(block: Any) -> int:
+    return int((np.asarray(abs(block).sum(axis=1)).ravel() == 0).sum())
+
+
+def pick_columns(X: Any, index: NDArray[np.intp]) -> Any:
+    """Some of the features of data in memory or in blocks."""
+    return X.pick(index) if isinstance(X, Blocks) else X[:, index]
 
 
 def expression_of(
@@ -158,6 +192,11 @@ def expression_of(
         lost = [str(gene) for gene, at in zip(genes, where, strict=True) if at < 0]
         raise ValueError(f"{len(lost)} genes are not in adata (the first is {lost[0]!r}).")
     X = matrix_of(adata, entry["params"].get("layer"))
+    if isinstance(X, Blocks):
+        if str(entry["results"]["normalized"]) == "log1p":
+            X = X.with_steps(log_block, dtype=np.float32)
+        X = pick_columns(X, where).take(np.arange(X.shape[0]) if cells is None else cells)
+        return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float32)
     X = X if cells is None else (X.tocsr() if sp.issparse(X) else X)[cells]
     part = X[:, where]
     part = part.toarray() if sp.issparse(part) else np.asarray(part)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ksparse.assignment import margins
 from ksparse.estimator import KSparse
+from ksparse.inputs import UNIMPORTANT
+from ksparse.matrix import Blocks
 from ksparse.tl._data import (
     check_adata,
     check_free,
@@ -19,6 +21,7 @@ from ksparse.tl._data import (
     expression,
     gene_mask,
     make_room,
+    pick_columns,
     storable,
 )
 
@@ -94,7 +97,8 @@ def ksparse(
         Parameters that were given; those that are None are left out.
     `.uns[key_added]["results"]` : dict
         n_features, eta, gap (of the last W-step), converged, n_iter, n_cells, n_genes,
-        and normalized: what was done to the data.
+        normalized: what was done to the data, and n_passes: how often data in a file or a
+        dask array were gone through.
     `.uns[key_added]["history"]` : dict of ndarray
         Per loop: cost, labels_changed, n_features, eta, gap.
     `.uns[key_added]["starts"]` : dict of ndarray
@@ -125,14 +129,15 @@ def ksparse(
     check_gene_names(adata)
     check_free(adata, key_added)
     mask = gene_mask(adata, mask_var)
-    X, normalized = expression(adata, layer, normalize)
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    limit = options.get("memory_limit")
+    X, normalized = expression(adata, layer, normalize, memory_limit=limit)
     if mask is not None:
-        X = X[:, np.flatnonzero(mask)]
+        X = pick_columns(X, np.flatnonzero(mask))
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     ).fit(X)
-    if copy:
-        adata = adata.to_memory() if adata.isbacked else adata.copy()
     params = {
         "n_clusters": n_clusters,
         "n_features": n_features,
@@ -140,7 +145,7 @@ def ksparse(
         "mask_var": mask_var,
         "normalize": normalize,
         "random_state": random_state,
-        **options,
+        **{name: value for name, value in options.items() if name not in UNIMPORTANT},
     }
     make_room(adata, key_added)
     genes = np.arange(adata.n_vars) if mask is None else np.flatnonzero(mask)
@@ -199,6 +204,7 @@ def _write(
             "n_cells": adata.n_obs,
             "n_genes": int(genes.size),
             "normalized": normalized or "no",
+            **({} if model.n_passes_ is None else {"n_passes": model.n_passes_}),
         },
         "history": dict(model.history_),
         "starts": {name: np.array(values) for name, values in model.starts_.items()},
@@ -221,16 +227,25 @@ def _cluster_profiles(
     X: Any, columns: NDArray[np.intp], labels: NDArray[Any], n_clusters: int
 ) -> dict[str, NDArray[Any]]:
     """Mean and share of nonzero values of some features in each cluster."""
-    part = X[:, columns]
     size = np.bincount(labels, minlength=n_clusters)
+    if isinstance(X, Blocks):
+        sums, counts = X.total(_sums_and_counts, (columns, n_clusters), X.cut(labels))
+    else:
+        sums, counts = _sums_and_counts(X, labels, columns, n_clusters)
+    per_cell = 1.0 / np.maximum(size, 1)[:, None]
+    return {"size": size, "mean": sums * per_cell, "fraction": counts * per_cell}
+
+
+def _sums_and_counts(
+    X: Any, labels: NDArray[Any], columns: NDArray[np.intp], n_clusters: int
+) -> NDArray[Any]:
+    """Sums of some features in each cluster, and numbers of nonzero values."""
+    part = X[:, columns]
     member = sp.csr_array(
         (np.ones(labels.size), (labels, np.arange(labels.size))), shape=(n_clusters, labels.size)
     )
-    sums, counts = member @ part, member @ (part != 0).astype(np.float64)
-    if sp.issparse(sums):
-        sums, counts = sums.toarray(), counts.toarray()
-    per_cell = 1.0 / np.maximum(size, 1)[:, None]
-    return {"size": size, "mean": sums * per_cell, "fraction": counts * per_cell}
+    both = member @ part, member @ (part != 0).astype(np.float64)
+    return np.stack([each.toarray() if sp.issparse(each) else each for each in both])
 
 
 def _versions() -> dict[str, str]:

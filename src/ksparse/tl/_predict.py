@@ -18,6 +18,7 @@ from ksparse.tl._data import (
     expression,
     found,
     make_room,
+    pick_columns,
     selected_genes,
 )
 from ksparse.tl._fit import write_labels, write_margins
@@ -118,14 +119,14 @@ def predict(
         raise ValueError("model selected no genes: there is nothing to place cells by.")
     where = new_adata.var_names.get_indexer(genes)
     _check_missing(genes[where < 0], genes.size, min_share)
+    if copy:
+        new_adata = new_adata.to_memory() if new_adata.isbacked else new_adata.copy()
     X, _ = expression(new_adata, _layer(new_adata, layer, fitted_on), normalize)
     here = where >= 0
-    values = X[:, where[here]]
+    values = pick_columns(X, where[here])
     # Without a gene is the same as with the gene at its mean, for centred data.
     fitted = _model_of(fitted.weights_[here], fitted.centroids_, fitted.mean_[here],
                        fitted.scale_[here], fitted._spread)  # fmt: skip
-    if copy:
-        new_adata = new_adata.to_memory() if new_adata.isbacked else new_adata.copy()
     make_room(new_adata, key_added)
     labels, P = fitted.predict(values), fitted.project(values)
     write_labels(new_adata, key_added, labels, len(fitted.centroids_))

@@ -1,0 +1,124 @@
+"""Blocks of rows read from HDF5 and zarr files, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ksparse.matrix.blocks import Blocks, as_block
+
+__all__ = ["StoredBlocks", "float_type"]
+
+# A block takes this share of the memory limit: two are there at a time (the next one is
+# read while one is worked on), with what is computed from them.
+SHARE = 12
+LEAST_BYTES = 2**16
+
+
+def float_type(dtype: Any) -> np.dtype[Any]:
+    """The type in which data are worked on: float32 stays float32, all else is float64."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "fiub":
+        raise TypeError(f"X holds {dtype} values, which must be real numbers.")
+    return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
+
+
+class StoredBlocks(Blocks):
+    """Rows of a CSR or dense matrix in a file.
+
+    Parameters
+    ----------
+    stored : HDF5 or zarr group (CSR) or array (dense)
+        With data, indices and indptr, if it is a group.
+    shape : (int, int)
+        Rows and columns.
+    memory_limit : int
+        Bytes that blocks may take, with what is computed from each.
+    """
+
+    def __init__(self, stored: Any, shape: tuple[int, int], memory_limit: int) -> None:
+        self.stored = stored
+        self.is_csr = not hasattr(stored, "dtype")
+        self.shape = self._stored_shape = (int(shape[0]), int(shape[1]))
+        values = stored["data"] if self.is_csr else stored
+        self.dtype = float_type(values.dtype)
+        size = max(self.dtype.itemsize, values.dtype.itemsize)
+        budget = max(LEAST_BYTES, memory_limit // SHARE)
+        if self.is_csr:
+            self._indptr = self._checked_indptr(stored, values.shape[0])
+            entry = size + max(4, stored["indices"].dtype.itemsize)
+            self.bounds = _cut_by_size(self._indptr, budget // entry, budget // 64)
+        else:
+            step = max(1, budget // (size * max(1, self.shape[1])))
+            self.bounds = [(start, min(start + step, self.shape[0]))
+                           for start in range(0, self.shape[0], step)]  # fmt: skip
+
+    def _checked_indptr(self, stored: Any, n_stored: int) -> Any:
+        indptr = np.asarray(stored["indptr"][:], dtype=np.int64)
+        sound = (
+            indptr.size == self.shape[0] + 1
+            and indptr[0] == 0
+            and indptr[-1] == n_stored == stored["indices"].shape[0]
+            and (np.diff(indptr) >= 0).all()
+        )
+        if not sound:
+            raise ValueError("The sparse matrix in the file is damaged: its indptr is wrong.")
+        return indptr
+
+    def _read(self, start: int, stop: int) -> Any:
+        if self.is_csr:
+            first, last = int(self._indptr[start]), int(self._indptr[stop])
+            indices = np.asarray(self.stored["indices"][first:last])
+            # Compiled code would follow indices that point elsewhere.
+            if indices.size and not (indices.min() >= 0 and indices.max() < self._stored_shape[1]):
+                raise ValueError(
+                    "The sparse matrix in the file is damaged: a column index is out of range."
+                )
+            data = np.asarray(self.stored["data"][first:last])
+            if data.size != last - first or indices.size != last - first:
+                raise ValueError("The sparse matrix in the file is damaged: it is cut off.")
+            offsets = self._indptr[start : stop + 1] - first
+            block: Any = sp.csr_matrix(
+                (data, indices, offsets), shape=(stop - start, self._stored_shape[1])
+            )
+        else:
+            block = np.asarray(self.stored[start:stop])
+        block = as_block(block, float_type(block.dtype), self._stored_shape[1])
+        for step in self.steps:
+            block = step(block)
+        return as_block(block, self.dtype, self.shape[1])
+
+    def first(self) -> Any:
+        """The first block."""
+        return self._read(*self.bounds[0])
+
+    def results(
+        self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
+    ) -> Iterator[Any]:
+        """Yield what `work` makes of each block; the next one is read in the meantime."""
+        self.n_passes += 1
+        own = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
+        with ThreadPoolExecutor(1, thread_name_prefix="ksparse-read") as reader:
+            coming: Future[Any] = reader.submit(self._read, *self.bounds[0])
+            for i, mine in enumerate(own):
+                block = coming.result()
+                if i + 1 < len(self.bounds):
+                    coming = reader.submit(self._read, *self.bounds[i + 1])
+                yield work(block, *mine, *shared)
+                del block
+
+
+def _cut_by_size(indptr: Any, most_entries: int, most_rows: int) -> list[tuple[int, int]]:
+    """Runs of rows with at most so many entries (or a single row), and so many rows."""
+    n = indptr.size - 1
+    bounds, start = [], 0
+    while start < n:
+        stop = int(np.searchsorted(indptr, indptr[start] + most_entries, side="right")) - 1
+        stop = min(max(stop, start + 1), start + max(1, most_rows), n)
+        bounds.append((start, stop))
+        start = stop
+    return bounds

@@ -1,0 +1,360 @@
+"""Data in files: read in blocks, and the same answer as in memory."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ksparse as ks
+from ksparse import KSparse
+from ksparse.matrix import BlockMatrix, SomeRows, as_matrix
+from ksparse.matrix.stored import StoredBlocks
+from ksparse.sources import as_blocks, bytes_of
+
+anndata = pytest.importorskip("anndata")
+h5py = pytest.importorskip("h5py")
+zarr = pytest.importorskip("zarr")
+
+LIMIT = 12 * 2**16  # the smallest blocks
+KINDS = ("h5ad-csr", "h5ad-dense", "zarr-csr", "zarr-dense")
+pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+
+
+def make(seed=0, m=2500, d=200, k=4, dtype=np.float32):
+    """Log counts of clusters, sparse."""
+    cells = ks.simulate.simulate_counts(m, d, k, random_state=seed)
+    X = ks.simulate.log_normalise(cells.counts)
+    return sp.csr_matrix(X).astype(dtype)
+
+
+def store(X, folder, kind):
+    """Write X, and return it as it is in the file."""
+    form, storage = kind.split("-")
+    adata = anndata.AnnData(X if storage == "csr" else X.toarray())
+    path = folder / f"cells.{form}"
+    if form == "h5ad":
+        adata.write_h5ad(path)
+        return h5py.File(path)["X"]
+    adata.write_zarr(path)
+    return zarr.open(str(path), mode="r")["X"]
+
+
+def same(model, reference, tol=1e-5):
+    np.testing.assert_array_equal(model.labels_, reference.labels_)
+    np.testing.assert_array_equal(model.get_support(), reference.get_support())
+    scale = np.abs(reference.weights_).max()
+    np.testing.assert_allclose(model.weights_, reference.weights_, atol=tol * scale, rtol=0)
+    assert model.weights_.dtype == reference.weights_.dtype
+
+
+@pytest.mark.parametrize(("dtype", "seed"), [(np.float32, 0), (np.float64, 1)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed):
+    X = make(seed, dtype=dtype)
+    reference = KSparse(4, n_features=20, random_state=seed).fit(X)
+    stored = store(X, tmp_path, kind)
+    assert len(as_blocks(stored, LIMIT).bounds) > 3
+    model = KSparse(4, n_features=20, random_state=seed, memory_limit=LIMIT).fit(stored)
+    same(model, reference)
+    assert reference.n_passes_ is None
+    assert model.n_passes_ > 0
+    np.testing.assert_array_equal(model.predict(stored), reference.labels_)
+    np.testing.assert_allclose(model.project(stored), reference.project(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [
+    {"n_features": "auto"}, {"eta": 200.0}, {"scale": True, "n_features": 15},
+    {"n_features": 10, "max_labels": 2}, {"n_features": 10, "init": "spectral+dense"},
+    {"n_features": 10, "solver": "fista", "init": "pca"},
+], ids=str)  # fmt: skip
+def test_every_setting_gives_the_same(tmp_path, options):
+    X = make(m=900)
+    stored = store(X, tmp_path, "h5ad-csr")
+    common = {"random_state": 0, **options}
+    same(KSparse(4, memory_limit=LIMIT, **common).fit(stored), KSparse(4, **common).fit(X))
+
+
+def test_the_papers_preset_gives_the_same(tmp_path):
+    X = make(m=250)
+    stored = store(X, tmp_path, "zarr-csr")
+    same(KSparse.paper(4, 200.0, random_state=0, memory_limit=LIMIT).fit(stored),
+         KSparse.paper(4, 200.0, random_state=0).fit(X))  # fmt: skip
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_weights_count_as_in_memory(tmp_path, zero):
+    X = make(m=900)
+    weight = np.random.default_rng(0).integers(0 if zero else 1, 4, X.shape[0]).astype(float)
+    stored = store(X, tmp_path, "h5ad-csr")
+    model = KSparse(4, n_features=12, random_state=0, memory_limit=LIMIT)
+    same(model.fit(stored, sample_weight=weight),
+         KSparse(4, n_features=12, random_state=0).fit(X, sample_weight=weight))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, bool, np.float16])
+def test_other_numbers_become_float64_as_in_memory(tmp_path, dtype):
+    X = (make(m=500).toarray() > 0.5).astype(dtype) * (1 if dtype is bool else 3)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = X
+    stored = h5py.File(tmp_path / "x.h5")["X"]
+    model = KSparse(3, n_features=10, random_state=0, memory_limit=LIMIT).fit(stored)
+    same(model, KSparse(3, n_features=10, random_state=0).fit(X))
+    assert model.weights_.dtype == np.float64
+
+
+@pytest.mark.parametrize("n_loops", [1, 3])
+def test_passes_are_few(tmp_path, n_loops):
+    stored = store(make(m=1500), tmp_path, "h5ad-csr")
+    model = KSparse(4, n_features=20, init="spectral", max_loops=n_loops, tol=None,
+                    random_state=0, memory_limit=LIMIT).fit(stored)  # fmt: skip
+    assert model.n_iter_ == n_loops
+    # Moments, norm and singular vectors; each loop sums, projects, and adds to the Gram
+    # matrix; the certificate; the last projection.
+    assert model.n_passes_ <= 30 + 4 * n_loops
+
+
+def test_a_pass_reads_every_row_once_in_order(tmp_path):
+    stored = store(make(m=800), tmp_path, "h5ad-dense")
+
+    class Watched:
+        dtype, shape, ndim = stored.dtype, stored.shape, 2
+
+        def __init__(self):
+            self.asked = []
+
+        def __getitem__(self, rows):
+            self.asked.append((rows.start, rows.stop))
+            return stored[rows]
+
+    watched = Watched()
+    matrix = BlockMatrix(StoredBlocks(watched, stored.shape, LIMIT))
+    watched.asked.clear()
+    matrix.normal(np.ones((200, 2)))
+    assert watched.asked == matrix.X.bounds
+    assert matrix.X.bounds[0][0] == 0
+    assert matrix.X.bounds[-1][1] == 800
+    assert all(a[1] == b[0] for a, b in zip(matrix.X.bounds, matrix.X.bounds[1:], strict=False))
+
+
+@pytest.mark.parametrize("kind", ["h5ad-csr", "h5ad-dense"])
+@pytest.mark.parametrize("limit", [LIMIT, 4 * LIMIT])
+def test_blocks_are_as_small_as_asked_for(tmp_path, kind, limit):
+    blocks = as_blocks(store(make(m=3000), tmp_path, kind), limit)
+    for start, stop in blocks.bounds:
+        block = blocks._read(start, stop)
+        size = block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes
+        assert size <= limit / 12 or stop - start == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_protocol_equals_memory(tmp_path, kind, weighted):
+    X = make(m=700, dtype=np.float64)
+    rng = np.random.default_rng(0)
+    weight = rng.random(700) + 0.5 if weighted else None
+    blocks = as_matrix(as_blocks(store(X, tmp_path, kind), LIMIT), sample_weight=weight,
+                       standardize=True)  # fmt: skip
+    whole = as_matrix(X, sample_weight=weight, standardize=True)
+    W, T = rng.normal(size=(200, 3)), rng.normal(size=(700, 3))
+    labels, columns = rng.integers(0, 4, 700), np.array([5, 3, 3, 100])
+    np.testing.assert_allclose(blocks.mean, whole.mean, atol=1e-12)
+    np.testing.assert_allclose(blocks.variance, whole.variance, atol=1e-12)
+    for name, arguments in (
+        ("project", (W,)), ("correlate", (T,)), ("normal", (W,)), ("gram", (columns,)),
+        ("gram", (columns, np.array([3, 7]))), ("cluster_sums", (labels, 4)),
+        ("columns", (columns,)),
+    ):  # fmt: skip
+        expected = getattr(whole, name)(*arguments)
+        np.testing.assert_allclose(getattr(blocks, name)(*arguments), expected, atol=1e-8)
+    rows = np.array([650, 3, 3, 20])
+    part, same_part = blocks.rows(rows), whole.rows(rows)
+    np.testing.assert_allclose(part.project(W), same_part.project(W), atol=1e-10)
+
+
+def test_some_rows_of_blocks():
+    X = make(m=300, dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        root = zarr.open(store=None, mode="w")
+    stored = root.create_array("X", data=X.toarray()) if hasattr(root, "create_array") else None
+    if stored is None:
+        pytest.skip("this zarr has no create_array")
+    rows = np.array([0, 5, 6, 150, 299])
+    some = SomeRows(as_blocks(stored, LIMIT), rows)
+    assert some.shape == (5, 200)
+    np.testing.assert_array_equal(some.take(np.arange(5)), X.toarray()[rows])
+    W = np.ones((200, 2))
+    np.testing.assert_allclose(as_matrix(some).project(W), as_matrix(X[rows]).project(W))
+
+
+@pytest.mark.parametrize("normalize", [None, "log1p"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_tl_works_on_files(tmp_path, kind, normalize):
+    cells = ks.simulate.simulate_counts(900, 200, 4, random_state=0)
+    counts = sp.csr_matrix(cells.counts).astype(np.float32)
+    X = counts if normalize else sp.csr_matrix(ks.simulate.log_normalise(counts))
+    whole = anndata.AnnData(X.copy())
+    whole.var["some"] = np.arange(200) % 5 > 0
+    stored = store(X, tmp_path, kind)
+    if kind == "h5ad-csr":
+        backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    else:
+        on_disk = stored if kind.endswith("dense") else anndata.io.sparse_dataset(stored)
+        backed = anndata.AnnData(on_disk)
+    backed.var["some"] = whole.var["some"].to_numpy()
+    for adata in (whole, backed):
+        ks.tl.ksparse(adata, 4, n_features=15, normalize=normalize, mask_var="some",
+                      random_state=0, memory_limit=LIMIT)  # fmt: skip
+        ks.tl.rank_genes(adata)
+    assert not isinstance(backed.X, np.ndarray)
+    assert not sp.issparse(backed.X)
+    assert list(backed.obs["ksparse"]) == list(whole.obs["ksparse"])
+    assert list(backed.var["ksparse_selected"]) == list(whole.var["ksparse_selected"])
+    for name in ("size", "mean", "fraction"):
+        np.testing.assert_allclose(backed.uns["ksparse"]["clusters"][name],
+                                   whole.uns["ksparse"]["clusters"][name], rtol=1e-4)  # fmt: skip
+    ks.tl.predict(whole, backed, key_added="again")
+    assert list(backed.obs["again"]) == list(whole.obs["ksparse"])
+
+
+def test_cells_without_counts_are_told_of(tmp_path):
+    counts = sp.csr_matrix(
+        ks.simulate.simulate_counts(600, 100, 3, n_markers=10, random_state=0).counts
+    )
+    counts = sp.vstack([counts, sp.csr_matrix((7, 100))], format="csr").astype(np.float32)
+    adata = anndata.AnnData(anndata.io.sparse_dataset(store(counts, tmp_path, "zarr-csr")))
+    with pytest.warns(UserWarning, match="7 of 607 samples have no counts"):
+        ks.tl.ksparse(adata, 3, n_features=10, normalize="log1p", random_state=0,
+                      memory_limit=LIMIT)  # fmt: skip
+
+
+def test_raw_counts_in_files_are_warned_of(tmp_path):
+    counts = sp.csr_matrix(
+        ks.simulate.simulate_counts(300, 100, 3, n_markers=10, random_state=0).counts
+    )
+    adata = anndata.AnnData(anndata.io.sparse_dataset(store(counts.astype(np.float32), tmp_path,
+                                                            "h5ad-csr")))  # fmt: skip
+    with pytest.warns(UserWarning, match="looks like raw counts"):
+        ks.tl.ksparse(adata, 3, n_features=10, random_state=0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_values_are_found_where_they_are(tmp_path, kind, value):
+    X = make(m=900).tolil()
+    X[850, 17] = value
+    stored = store(X.tocsr(), tmp_path, kind)
+    what = "NaN" if np.isnan(value) else "infinity"
+    with pytest.raises(ValueError, match=f"X contains {what} .1 in all, the first in row 850, col"):
+        KSparse(3, memory_limit=LIMIT).fit(stored)
+    good = KSparse(3, n_features=5, random_state=0).fit(make(m=900))
+    with pytest.raises(ValueError, match="X contains NaN or infinity"):
+        good.predict(stored)
+
+
+def damaged(folder, change):
+    store(make(m=200), folder, "h5ad-csr").file.close()
+    with h5py.File(folder / "cells.h5ad", "r+") as file:
+        change(file["X"])
+    return h5py.File(folder / "cells.h5ad")["X"]
+
+
+def _set(name, place, value):
+    def change(group):
+        group[name][place] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (_set("indices", 5, 10_000), "a column index is out of range"),
+        (_set("indices", 5, -1), "a column index is out of range"),
+        (_set("indptr", 3, 10**9), "its indptr is wrong"),
+        (_set("indptr", 0, 1), "its indptr is wrong"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, change, part):
+    with pytest.raises(ValueError, match=part):
+        KSparse(3).fit(damaged(tmp_path, change))
+
+
+def test_what_cannot_be_read_by_rows_is_refused(tmp_path):
+    anndata.AnnData(sp.csc_matrix(make(m=100))).write_h5ad(tmp_path / "c.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "c.h5ad", backed="r")
+    with pytest.raises(ValueError, match="stored by columns .CSC."):
+        KSparse(3).fit(backed)
+    with pytest.raises(ValueError, match="holds no sparse matrix"):
+        KSparse(3).fit(h5py.File(tmp_path / "c.h5ad")["obs"])
+    with h5py.File(tmp_path / "t.h5", "w") as file:
+        file["cube"], file["text"] = np.zeros((2, 2, 2)), np.array([[b"a", b"b"]])
+        file["none"] = np.zeros((0, 5))
+    file = h5py.File(tmp_path / "t.h5")
+    with pytest.raises(ValueError, match="X has 3 dimensions"):
+        KSparse(3).fit(file["cube"])
+    with pytest.raises(TypeError, match="must be real numbers"):
+        KSparse(3).fit(file["text"])
+    with pytest.raises(ValueError, match="X has 0 sample"):
+        KSparse(3).fit(file["none"])
+
+
+def test_too_few_distinct_samples_are_refused(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = np.tile([[1.0, 2.0], [3.0, 4.0]], (5000, 1))
+    with pytest.raises(ValueError, match="X has 2 distinct samples, which should be >= n_clust"):
+        KSparse(3, memory_limit=LIMIT).fit(h5py.File(tmp_path / "x.h5")["X"])
+
+
+def test_other_features_are_refused(tmp_path):
+    model = KSparse(3, n_features=5, random_state=0).fit(make(m=300))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = np.zeros((5, 7))
+    with pytest.raises(ValueError, match="X has 7 features, but KSparse is expecting 200"):
+        model.predict(h5py.File(tmp_path / "x.h5")["X"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_selected_features_of_a_file_are_taken_into_memory(tmp_path, kind):
+    X = make(m=300)
+    model = KSparse(3, n_features=5, random_state=0, memory_limit=LIMIT).fit(X)
+    chosen = model.transform(store(X, tmp_path, kind))
+    chosen = chosen.toarray() if sp.issparse(chosen) else chosen
+    np.testing.assert_array_equal(chosen, X[:, model.get_support()].toarray())
+    adata = anndata.AnnData(X)
+    assert abs(model.transform(adata) - X[:, model.get_support()]).max() == 0
+
+
+def test_anndata_brings_its_names(tmp_path):
+    adata = anndata.AnnData(make(m=300))
+    adata.var_names = [f"gene{i}" for i in range(200)]
+    model = KSparse(3, n_features=5, random_state=0).fit(adata)
+    assert list(model.feature_names_in_) == list(adata.var_names)
+    np.testing.assert_array_equal(model.predict(adata), model.labels_)
+    with pytest.raises(ValueError, match="not those that were fitted"):
+        model.predict(adata[:, ::-1].copy())
+    adata.var_names = ["same"] * 200
+    with pytest.raises(ValueError, match="199 repeated feature names"):
+        KSparse(3).fit(adata)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("2GB", 2 * 10**9), ("1.5 GiB", 3 * 2**29), ("64kb", 64_000), (5e8, 5 * 10**8), (None, 2**30),
+     ("1000000", 10**6), ("1e6", 10**6)],
+)  # fmt: skip
+def test_limits_can_be_written_in_several_ways(text, value):
+    assert bytes_of(text) == value
+
+
+@pytest.mark.parametrize("text", ["much", "-1GB", 0, -5, np.nan, "1..5GB", "2 parsecs", True])
+def test_other_limits_are_refused(tmp_path, text):
+    with pytest.raises(ValueError, match="memory_limit=.* must be a number of bytes"):
+        bytes_of(text)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = np.zeros((5, 7))
+    with pytest.raises(ValueError, match="memory_limit"):
+        KSparse(3, memory_limit=text).fit(h5py.File(tmp_path / "x.h5")["X"])
