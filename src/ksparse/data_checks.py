@@ -8,14 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._threads import map_parts, split
 from ksparse.matrix import BlockMatrix, Blocks
 
-__all__ = ["check_blocks", "check_distinct_rows", "check_finite", "check_names", "check_scale"]
+__all__ = ["check_blocks", "check_distinct_rows", "check_finite", "check_names", "check_values"]
 
 # Squares, and sums of many of them, stay within the range of float64.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-60, 1e60
+# Values are looked at in so many parts.
+CHECK_PARTS = 8
 
 
 def check_names(X: Any) -> None:
@@ -75,10 +79,37 @@ def _bad_values(X: Any) -> _Bad:
     return out
 
 
-def check_scale(X: Any) -> None:
-    """Refuse values whose squares overflow or underflow."""
-    values = X.data if sp.issparse(X) else X
-    _check_largest(float(max(values.max(initial=0.0), -values.min(initial=0.0))))
+def check_values(X: Any) -> None:
+    """Refuse NaN, infinity, and values whose squares overflow or underflow.
+
+    One pass, in threads, without a copy: NaN and infinity show in the largest value.
+    """
+    largest = _largest(X.data if sp.issparse(X) else X)
+    if not np.isfinite(largest):
+        raise ValueError(_bad_values(X).sentence())
+    _check_largest(largest)
+
+
+def _largest(values: NDArray[Any]) -> float:
+    """Largest magnitude; NaN if there is one."""
+    if not (values.flags.c_contiguous or values.flags.f_contiguous):
+        with np.errstate(invalid="ignore"):
+            return float(np.maximum(values.max(initial=0.0), -values.min(initial=0.0)))
+    flat = values.ravel(order="K")  # a view
+    found = map_parts(lambda part: _largest_of(flat, *part), split(flat.size, CHECK_PARTS))
+    return float(np.max(found, initial=0.0))
+
+
+@njit(cache=True, nogil=True)
+def _largest_of(values: NDArray[Any], i0: int, i1: int) -> float:
+    largest = 0.0
+    for i in range(i0, i1):
+        size = abs(np.float64(values[i]))
+        if size > largest:
+            largest = size
+        elif size != size:
+            return np.nan
+    return largest
 
 
 def _check_largest(largest: float) -> None:

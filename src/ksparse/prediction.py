@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ksparse.assignment import distances, margins
-from ksparse.data_checks import check_finite, check_names, check_scale
+from ksparse.data_checks import check_names, check_values
 from ksparse.matrix import Blocks, Floats
 from ksparse.projection import project_samples
 from ksparse.sources import as_data, is_stored
@@ -74,8 +74,7 @@ class PredictionMixin:
             if "convert" in str(error):
                 raise ValueError(f"X must hold numbers only: {error}") from None
             raise
-        check_finite(X)
-        check_scale(X)
+        check_values(X)
         return X
 
     def _check_gene_names(self, names: Array, reset: bool) -> None:

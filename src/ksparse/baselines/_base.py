@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from ksparse.data_checks import check_distinct_rows, check_finite, check_names, check_scale
+from ksparse.data_checks import check_distinct_rows, check_names, check_values
 from ksparse.validation import check_at_least
 
 __all__ = ["Baseline"]
@@ -26,8 +26,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self, X, accept_sparse=("csr",), dtype=(np.float64, np.float32), ensure_min_samples=1,
             ensure_all_finite=False,
         )  # fmt: skip
-        check_finite(X)
-        check_scale(X)
+        check_values(X)
         for name, value in ({"n_clusters": 1} | least).items():
             check_at_least(name, getattr(self, name), value)
         if X.shape[0] < self.n_clusters:
