@@ -190,6 +190,15 @@ def test_some_rows_of_blocks():
     np.testing.assert_allclose(as_matrix(some).project(W), as_matrix(X[rows]).project(W))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [[3, 1], [5, 6, 7, 0, 1, 2], [2, 0, 1], [250, 250, 0], [4]])
+def test_rows_come_in_the_order_asked_for(tmp_path, kind, rows):
+    X = make(m=300)
+    found = as_blocks(store(X, tmp_path, kind), LIMIT).take(np.array(rows))
+    found = found.toarray() if sp.issparse(found) else found
+    np.testing.assert_array_equal(found, X.toarray()[rows])
+
+
 @pytest.mark.parametrize("normalize", [None, "log1p"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_tl_works_on_files(tmp_path, kind, normalize):
@@ -253,6 +262,57 @@ def test_bad_values_are_found_where_they_are(tmp_path, kind, value):
     good = KSparse(3, n_features=5, random_state=0).fit(make(m=900))
     with pytest.raises(ValueError, match="X contains NaN or infinity"):
         good.predict(stored)
+
+
+def test_bad_values_of_samples_without_weight_are_found_at_once(tmp_path):
+    X = make(m=900).toarray()
+    X[855, 3] = np.nan
+    weight = np.ones(900)
+    weight[800:] = 0  # the one with NaN among them
+    weight[:10] = 0
+    stored = store(sp.csr_matrix(X), tmp_path, "h5ad-dense")
+    for data in (X, stored):
+        with pytest.raises(ValueError, match="X contains NaN .1 in all, the first in row 855, col"):
+            KSparse(3, memory_limit=LIMIT).fit(data, sample_weight=weight)
+
+
+def test_a_second_fit_forgets_the_names_of_the_first(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X = make(m=300)
+    names = [f"gene{i}" for i in range(200)]
+    model = KSparse(3, n_features=5, random_state=0).fit(
+        pandas.DataFrame(X.toarray(), columns=names)
+    )
+    model.fit(store(X[:, :150], tmp_path, "h5ad-csr"))
+    assert not hasattr(model, "feature_names_in_")
+    assert len(model.get_feature_names_out()) == 5
+
+
+def test_counts_are_recognised_wherever_they_are(tmp_path):
+    counts = sp.csr_matrix(ks.simulate.simulate_counts(900, 150, 3, random_state=0).counts)
+    counts = counts.astype(np.float32)
+    shallow = counts[:500].copy()
+    shallow.data[:] = 1  # nothing but 0 and 1 in the first blocks
+    counts = sp.vstack([shallow, counts[500:]], format="csr")
+    whole, stored = anndata.AnnData(counts), store(counts, tmp_path, "h5ad-csr")
+    backed = anndata.AnnData(anndata.io.sparse_dataset(stored))
+    for adata in (whole, backed):
+        ks.tl.ksparse(adata, 3, n_features=10, normalize="auto", random_state=0,
+                      memory_limit=LIMIT)  # fmt: skip
+        assert adata.uns["ksparse"]["results"]["normalized"] == "log1p"
+    assert list(whole.obs["ksparse"]) == list(backed.obs["ksparse"])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64])
+def test_normalised_values_are_those_of_memory(tmp_path, dtype):
+    from ksparse.tl._data import expression
+
+    counts = sp.csr_matrix(ks.simulate.simulate_counts(300, 150, 3, random_state=0).counts)
+    counts = counts.astype(dtype)
+    backed = anndata.AnnData(anndata.io.sparse_dataset(store(counts, tmp_path, "zarr-csr")))
+    blocks, _ = expression(backed, None, "log1p", memory_limit=LIMIT)
+    whole, _ = expression(anndata.AnnData(counts), None, "log1p")
+    assert abs(blocks.take(np.arange(300)) - whole).max() == 0
 
 
 def damaged(folder, change):

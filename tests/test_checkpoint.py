@@ -163,8 +163,10 @@ def test_folders_that_are_something_else_are_refused(tmp_path):
         KSparse(4, checkpoint=tmp_path / "file", **FIT).fit(X)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("mine")
+    (tmp_path / "full" / ".hidden.npz").write_text("mine, too")
     with pytest.raises(ValueError, match="holds other files, and no run"):
         KSparse(4, checkpoint=tmp_path / "full", **FIT).fit(X)
+    assert (tmp_path / "full" / ".hidden.npz").exists()
     for text, part in (
         ("{half", "is damaged, or not of a checkpoint"),
         (json.dumps({"encoding": "other", "version": 1, "run": {}}), "version 1 of 'other', not 1"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -215,8 +217,42 @@ def test_the_papers_tables_of_large_data():
 def test_names_of_files_stand_for_the_papers_data():
     assert paper_name("/x/zeisel_3005x4000.h5ad") == "zeisel"
     assert paper_name("mine.h5ad") is None
+    assert paper_name("/home/klein/pbmc.h5ad") is None
+    assert paper_name("scsim10.h5ad") is None
+    assert paper_name("scsim1_seed1.h5ad") == "scsim1"
     assert set(PAPER) == {"scsim1", "scsim2", "usoskin", "klein", "zeisel"}
     assert all(set(rows) <= set(METHODS) for rows in PAPER.values())
+
+
+def test_two_files_of_one_name_are_refused(simulated, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        simulated.write_h5ad(tmp_path / folder / "cells.h5ad")
+    files = [str(tmp_path / folder / "cells.h5ad") for folder in ("a", "b")]
+    with pytest.raises(ValueError, match="could not be told apart: rename one"):
+        Plan(files).check()
+    Plan([files[0], files[0]]).check()
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+def test_data_that_changed_are_run_again(simulated, tmp_path):
+    path = tmp_path / "cells.zarr"
+    simulated.write_zarr(path)
+    run = Plan([str(path)], figures=False).runs()[0]
+    before = running._key(run)
+    assert running._key(run) == before
+    (path / "more").write_text("changed")
+    assert running._key(run) != before
+
+
+def test_memory_is_that_of_the_run_itself():
+    program = "from ksparse.compare._cell import peak_bytes; print(peak_bytes())"
+    large = np.ones(5 * 10**7)  # 400 MB that the child must not be charged for
+    del large
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert 0 < int(out.stdout) < 300e6
 
 
 def test_simulations_are_others_for_each_seed():

@@ -62,6 +62,16 @@ def test_weights_and_anndata():
     assert isinstance(lazy.X, da.Array)
 
 
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_views_of_anndata_stay_lazy(kind):
+    anndata = pytest.importorskip("anndata")
+    X = make(m=600)
+    view = anndata.AnnData(chunked(X, 150, kind))[50:550]
+    model = KSparse(4, n_features=12, random_state=0).fit(view)
+    assert model.n_passes_ > 0
+    same(model, KSparse(4, n_features=12, random_state=0).fit(X[50:550]))
+
+
 def test_chunks_along_features_are_put_together_with_a_word():
     X = make(m=500)
     array = da.from_array(X.toarray(), chunks=(200, 70))

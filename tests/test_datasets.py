@@ -161,7 +161,8 @@ def test_usoskin_is_read_from_the_second_sheet_or_from_csv(published, tmp_path, 
     if form != "xlsx":
         levels = ["NF", "Empty well", "NP", "PEP", "TH", "TH", "NF outlier"]
         rows = usoskin_rows(small["usoskin"], levels, genes)
-        text = "\n".join(",".join("" if v is None else str(v) for v in row) for row in rows)
+        lines = [",".join("" if v is None else str(v) for v in row) for row in rows]
+        text = "\n".join([*lines[:10], "", *lines[10:], "", ""])  # with empty lines
         folder = tmp_path / "text"
         folder.mkdir()
         data = text.encode()

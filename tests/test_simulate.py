@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ksparse import simulate
 from ksparse.files import held_signals, new_file
-from ksparse.normalise import log_normalise, looks_like_counts, looks_unlogged
+from ksparse.normalise import log_normalise, looks, looks_like_counts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -199,7 +199,7 @@ def test_counts_are_recognised(values, counts, unlogged):
     dense = np.array(values)
     for X in (dense, *([sp.csr_matrix(dense)] if dense.dtype != bool else [])):
         assert looks_like_counts(X) == counts
-        assert looks_unlogged(X) == unlogged
+        assert looks(X).unlogged == unlogged
 
 
 def test_simulated_counts_become_anndata():

@@ -90,6 +90,10 @@ def check_values(X: Any) -> None:
     _check_largest(largest)
 
 
+def _block_largest(block: Any) -> float:
+    return _largest(block.data if sp.issparse(block) else block)
+
+
 def _largest(values: NDArray[Any]) -> float:
     """Largest magnitude; NaN if there is one."""
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
@@ -149,16 +153,20 @@ def _distinct_rows(X: Any, enough: int) -> set[bytes]:
     return seen
 
 
-def check_blocks(matrix: BlockMatrix) -> None:
-    """Refuse or warn of what was seen when data in blocks were gone through."""
-    if np.isnan(matrix.largest):
+def check_blocks(X: Blocks, matrix: BlockMatrix) -> None:
+    """Refuse or warn of what is in blocks, from what their view has seen.
+
+    A view of some of the samples has not seen the others: these are looked at now.
+    """
+    largest = matrix.largest if matrix.X is X else X.total(_block_largest, (), combine=np.maximum)
+    if not np.isfinite(largest):
         out = _Bad(0, frozenset(), None)
-        results = matrix.X.results(_bad_values, ())
-        for (start, _), found in zip(matrix.X.bounds, results, strict=True):
+        results = X.results(_bad_values, ())
+        for (start, _), found in zip(X.bounds, results, strict=True):
             first = None if found.first is None else (start + found.first[0], found.first[1])
             out = _Bad(out.number + found.number, out.kinds | found.kinds, out.first or first)
         raise ValueError(out.sentence())
-    _check_largest(matrix.largest)
+    _check_largest(float(largest))
     if matrix.mixed:
         warnings.warn(
             "Some chunks of X are sparse and some are dense: each is worked on as it is.",

@@ -92,7 +92,8 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
     memory_limit : int or str, optional
         Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
         default 1 GiB. What is kept of each sample (about 50 numbers per component) comes on
-        top. Data in memory are not concerned.
+        top, and 5,000 samples to judge by, unless there is a single start. Data in memory
+        are not concerned.
     checkpoint : path, optional
         A folder in which every finished loop is kept. A run that was killed goes on from
         there when it is started again with the same data and parameters; for others the

@@ -76,7 +76,7 @@ def read_inputs(model: Any, X: Any, sample_weight: ArrayLike | None = None) -> I
             )
     matrix = as_matrix(kept, sample_weight=weight, standardize=model.scale)
     if isinstance(matrix, BlockMatrix):
-        check_blocks(matrix)
+        check_blocks(X, matrix)
     check_distinct_rows(kept, model.n_clusters)
     options: dict[str, Any] = {"tol": model.solver_tol}
     if model.solver_max_iter is not None:

@@ -51,12 +51,12 @@ class Journal:
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"checkpoint={str(folder)!r} is a file: give a folder.")
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob(".*.npz"):  # half written when a run was killed
-            left.unlink(missing_ok=True)
         card = {"encoding": ENCODING, "version": VERSION, "run": about or {}}
         file = self.folder / "run.json"
         if file.exists():
             _check_same(file, card)
+            for left in self.folder.glob(".*.npz"):  # half written when a run was killed
+                left.unlink(missing_ok=True)
         elif any(not path.name.startswith(".") for path in self.folder.iterdir()):
             raise ValueError(
                 f"checkpoint={str(folder)!r} holds other files, and no run: give an empty or a "

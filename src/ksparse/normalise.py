@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +14,13 @@ from sklearn.utils import check_array
 from ksparse.data_checks import check_finite
 
 __all__ = [
+    "Looks",
+    "both_looks",
     "counts_per_million",
     "log_block",
     "log_normalise",
+    "looks",
     "looks_like_counts",
-    "looks_unlogged",
     "warn_of_empty",
 ]
 
@@ -143,6 +145,56 @@ def _blocks(X: Any) -> Iterator[Any]:
             yield X[start : start + step]
 
 
+class Looks(NamedTuple):
+    """What values look like: all whole numbers, any negative, and the largest."""
+
+    whole: bool
+    negative: bool
+    largest: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether they are counts: whole numbers >= 0, and more than yes and no."""
+        return self.whole and not self.negative and self.largest > 1
+
+    @property
+    def unlogged(self) -> bool:
+        """Whether they are >= 0 and too large for logarithms."""
+        return not self.negative and self.largest > LARGEST_LOG
+
+
+def looks(X: Any) -> Looks:
+    """What the data look like, seen in blocks.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix
+        The data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ksparse.normalise import looks
+    >>> looks(np.array([[0, 3], [12, 1]])).counts, looks(np.array([[0.5, 3]])).counts
+    (True, False)
+    >>> looks(np.array([[0.0, 1300.5]])).unlogged, looks(np.array([[0.0, 7.2]])).unlogged
+    (True, False)
+    """
+    if X.dtype.kind not in "fiu":
+        return Looks(False, True, 0.0)
+    found = Looks(True, False, 0.0)
+    for block in _blocks(X):
+        whole = bool(np.isfinite(block).all() and (block == np.rint(block)).all())
+        part = Looks(whole, bool((block < 0).any()), float(block.max(initial=0)))
+        found = both_looks(found, part)
+    return found
+
+
+def both_looks(a: Looks, b: Looks) -> Looks:
+    """What two parts of the data look like together."""
+    return Looks(a.whole and b.whole, a.negative or b.negative, max(a.largest, b.largest))
+
+
 def looks_like_counts(X: Any) -> bool:
     """Whether the data are whole numbers >= 0, and more than yes and no.
 
@@ -158,36 +210,4 @@ def looks_like_counts(X: Any) -> bool:
     >>> looks_like_counts(np.array([[0, 3], [12, 1]])), looks_like_counts(np.array([[0.5, 3]]))
     (True, False)
     """
-    if X.dtype.kind not in "fiu":
-        return False
-    largest = 0.0
-    for block in _blocks(X):
-        if not np.isfinite(block).all() or (block < 0).any() or (block != np.rint(block)).any():
-            return False
-        largest = max(largest, float(block.max(initial=0)))
-    return largest > 1
-
-
-def looks_unlogged(X: Any) -> bool:
-    """Whether the data are >= 0 and too large for logarithms, such as counts per million.
-
-    Parameters
-    ----------
-    X : ndarray or sparse matrix
-        The data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ksparse.normalise import looks_unlogged
-    >>> looks_unlogged(np.array([[0.0, 1300.5]])), looks_unlogged(np.array([[0.0, 7.2]]))
-    (True, False)
-    """
-    if X.dtype.kind not in "fiu":
-        return False
-    largest = 0.0
-    for block in _blocks(X):
-        if (block < 0).any():
-            return False
-        largest = max(largest, float(block.max(initial=0)))
-    return largest > LARGEST_LOG
+    return looks(X).counts

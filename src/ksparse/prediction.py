@@ -49,6 +49,8 @@ class PredictionMixin:
                     f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
                     f"{self.n_features_in_} features as input."
                 )
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_  # of an earlier fit
         else:
             X = self._validate_array(X, reset, names is not None)
         if reset:

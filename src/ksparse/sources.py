@@ -44,11 +44,18 @@ def _module(X: Any) -> str:
     return type(X).__module__.split(".")[0]
 
 
+def _is_dask(X: Any) -> bool:
+    """Whether X is a dask array, or AnnData's view of one."""
+    return any(kind.__module__.split(".")[0] == "dask" for kind in type(X).__mro__)
+
+
 def is_stored(X: Any) -> bool:
     """Whether X is in a file, or on a cluster, and not in memory."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return False
-    return isinstance(X, Blocks) or _module(X) in ("dask", "h5py", "zarr") or _is_sparse_file(X)
+    if isinstance(X, Blocks) or _is_dask(X):
+        return True
+    return _module(X) in ("h5py", "zarr") or _is_sparse_file(X)
 
 
 def _is_sparse_file(X: Any) -> bool:
@@ -75,7 +82,7 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
 
 def as_blocks(X: Any, memory_limit: int) -> Blocks:
     """Return blocks of rows of what is in a file or on a cluster."""
-    if _module(X) == "dask":
+    if _is_dask(X):
         from ksparse.matrix.chunked import DaskBlocks
 
         return _checked(DaskBlocks(X))

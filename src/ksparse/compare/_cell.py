@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ __all__ = ["measure"]
 
 def peak_bytes() -> int:
     """The most memory that this process has had."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would include what the parent process had
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(most) * (1 if sys.platform == "darwin" else 1024)
 
@@ -78,7 +83,8 @@ def main() -> None:
     import warnings
 
     run = json.load(sys.stdin)
-    with warnings.catch_warnings():
+    # What libraries print must not get into the answer.
+    with warnings.catch_warnings(), redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")
         result = measure(run)
     json.dump(result, sys.stdout)

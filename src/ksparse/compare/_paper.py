@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 __all__ = ["ETAS", "PAPER", "TITLES", "paper_name"]
 
 Row = tuple[float | None, float | None, float | None, float | None]
@@ -52,4 +55,6 @@ PAPER: dict[str, dict[str, Row]] = {
 
 def paper_name(data: str) -> str | None:
     """Which of the paper's data sets a name or file stands for."""
-    return next((name for name in PAPER if name in data.lower()), None)
+    stem = Path(data).stem.lower()
+    whole = (name for name in PAPER if re.search(rf"(?<![a-z0-9]){name}(?![a-z0-9])", stem))
+    return next(whole, None)

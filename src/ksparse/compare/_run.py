@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,13 @@ class Plan:
             raise ValueError(f"time_limit={self.time_limit} must be a number of seconds > 0.")
         if not self.data:
             raise ValueError("data contains nothing; give files or names.")
+        stems: dict[str, str] = {}
+        for data in dict.fromkeys(self.data):
+            other = stems.setdefault(Path(data).stem, data)
+            if other != data:
+                raise ValueError(
+                    f"data has {other} and {data}, which could not be told apart: rename one."
+                )
         names = (*SIMULATIONS, *PUBLISHED)
         for data in self.data:
             if data not in names and not Path(data).exists():
@@ -176,9 +184,13 @@ def _key(run: dict[str, Any]) -> str:
     """A file name for a run; a file that was changed since is another one."""
     names = ("data", "preparation", "method", "seed", "label_column", "asked_eta")
     marks = {name: run[name] for name in names if name in run}
+    marks["version"] = version("ksparse")
     path = Path(run["data"])
-    if path.is_file():
-        marks["size"], marks["changed"] = path.stat().st_size, path.stat().st_mtime_ns
+    files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.is_file() else []
+    marks["files"] = [
+        (str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns)
+        for file in files
+    ]
     text = json.dumps(marks, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return f"{path.stem}-{run['preparation']}-{run['method']}-{run['seed']}-{digest}"
@@ -209,4 +221,7 @@ def _one(run: dict[str, Any], time_limit: float) -> dict[str, Any]:
     if process.returncode:
         lines = [line for line in error.strip().splitlines() if line.strip()]
         return {"failed": lines[-1].strip() if lines else f"exit code {process.returncode}"}
-    return dict(json.loads(out))
+    try:
+        return dict(json.loads(out))
+    except ValueError:
+        return {"failed": "its process gave no answer that can be read"}

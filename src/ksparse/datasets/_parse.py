@@ -189,8 +189,9 @@ def parse_usoskin(paths: Sequence[Path]) -> Parsed:
 
     def is_gene(row: Sequence[Any]) -> bool:
         # It has a name, nothing where metadata have theirs, and a value for the first cell.
-        values = row[column + 1 :]
-        return bool(_text(row[0]) and not _text(row[column]) and values) and _text(values[0]) != ""
+        if len(row) < column + 2:
+            return False
+        return bool(_text(row[0]) and not _text(row[column]) and _text(row[column + 1]))
 
     fields, start = _metadata(path, head, column, is_gene)
     labels = np.array(_field(path, fields, "Level 1"), dtype=object)
@@ -198,7 +199,7 @@ def parse_usoskin(paths: Sequence[Path]) -> Parsed:
     table = (
         (_text(row[0]), row[column + 1 :])
         for row in chain(head[start:], rows)
-        if _text(row[0]) != ""
+        if row and _text(row[0]) != ""
     )
     X, genes = _matrix(path, table, labels.size)
     return Parsed(X, labels, genes, names, dict(fields))

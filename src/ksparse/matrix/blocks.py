@@ -11,7 +11,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,10 +96,22 @@ class Blocks(ABC):
     def take(self, rows: Ints) -> Any:
         """Some of the rows, in memory, in one pass."""
         order = np.argsort(rows, kind="stable")
-        whole = _stacked(list(self.results(_take, (), self.places(rows[order]))))
+        places = self.places(rows[order])
+        parts = self.results(_take, (), places)
+        first = next(parts)
+        if sp.issparse(first):
+            whole: Any = sp.csr_matrix(sp.vstack([first, *parts], format="csr"))
+        else:
+            whole, filled = np.empty((rows.size, self.shape[1]), dtype=self.dtype), 0
+            for part in chain([first], parts):
+                part = part.toarray() if sp.issparse(part) else part
+                whole[filled : filled + len(part)] = part
+                filled += len(part)
+        if np.array_equal(order, np.arange(order.size)):
+            return whole
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
-        return whole if np.array_equal(order, place) else whole[place]
+        return whole[place]
 
     def places(self, rows: Ints) -> list[Ints]:
         """Rows (increasing) as places in each block."""
@@ -151,12 +163,6 @@ def _on_some(
     block: Any, rows: Ints, own: tuple[Any, ...], work: Callable[..., Any], shared: Any
 ) -> Any:
     return work(block[rows], *own, *shared)
-
-
-def _stacked(parts: Sequence[Any]) -> Any:
-    if any(sp.issparse(part) for part in parts):
-        return sp.csr_matrix(sp.vstack(parts, format="csr"))
-    return np.vstack(parts)
 
 
 def as_block(block: Any, dtype: Any, n_columns: int) -> Any:

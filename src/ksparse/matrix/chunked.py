@@ -111,7 +111,7 @@ def _same(block: Any) -> Any:
 
 def _apply(chunk: Any, own: Sequence[Any], common: tuple[Any, ...]) -> Any:
     steps, (n_stored, dtype, n_columns), work, shared = common
-    block = as_block(chunk, float_type(chunk.dtype), n_stored)
+    block = as_block(chunk, chunk.dtype, n_stored)
     for step in steps:
         block = step(block)
     return work(as_block(block, dtype, n_columns), *own, *shared)

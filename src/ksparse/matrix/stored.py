@@ -87,7 +87,8 @@ class StoredBlocks(Blocks):
             )
         else:
             block = np.asarray(self.stored[start:stop])
-        block = as_block(block, float_type(block.dtype), self._stored_shape[1])
+        # Steps see the numbers as they are stored, as they would in memory.
+        block = as_block(block, block.dtype, self._stored_shape[1])
         for step in self.steps:
             block = step(block)
         return as_block(block, self.dtype, self.shape[1])

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ksparse.assignment import distances
 from ksparse.matrix import Blocks
 from ksparse.normalise import (
+    both_looks,
     log_block,
     log_normalise,
-    looks_like_counts,
-    looks_unlogged,
+    looks,
     warn_of_empty,
 )
 from ksparse.sources import as_data
@@ -127,17 +127,13 @@ def expression(
     memory_limit: Any = None,
     stacklevel: int = 3,
 ) -> tuple[Any, str | None]:
-    """The data to cluster, and how they were normalised; the user's own are not changed.
-
-    Of data in blocks, the first one tells what they look like.
-    """
+    """The data to cluster, and how they were normalised; the user's own are not changed."""
     if normalize not in NORMALIZE:
         raise ValueError(f"normalize={normalize!r} must be None, 'log1p' or 'auto'.")
     X = matrix_of(adata, layer, memory_limit)
-    seen = X.first() if isinstance(X, Blocks) else X
+    counts, unlogged = looks_of(X)
     where = "adata.X" if layer is None else f"adata.layers[{layer!r}]"
     if normalize is None or normalize == "auto":
-        counts = looks_like_counts(seen)
         if normalize == "auto":
             normalize = "log1p" if counts else None
         elif counts:
@@ -147,7 +143,7 @@ def expression(
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        if not counts and looks_unlogged(seen):
+        if not counts and unlogged:
             warnings.warn(
                 f"{where} has values too large for logarithms: give normalize='log1p' if they "
                 "are counts or counts per million.",
@@ -156,7 +152,7 @@ def expression(
             )
     if normalize == "log1p":
         logged = _log_normalised(X, stacklevel)
-        if not looks_like_counts(seen) and not looks_unlogged(seen):
+        if not counts and not unlogged:
             warnings.warn(
                 f"{where} does not look like counts, but normalize='log1p' was asked for: if it is "
                 "logarithms already, give normalize=None.",
@@ -165,6 +161,12 @@ def expression(
             )
         X = logged
     return X, normalize
+
+
+def looks_of(X: Any) -> tuple[bool, bool]:
+    """Whether data look like counts, and like something too large for logarithms."""
+    look = X.total(looks, (), combine=both_looks) if isinstance(X, Blocks) else looks(X)
+    return look.counts, look.unlogged
 
 
 def _log_normalised(X: Any, stacklevel: int) -> Any:
