@@ -120,11 +120,12 @@ def cluster():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_a_cluster_gives_the_same_as_memory(cluster, kind):
-    X = make(1, m=1500)
-    reference = KSparse(4, n_features=20, random_state=1).fit(X)
-    same(KSparse(4, n_features=20, random_state=1).fit(chunked(X, 300, kind)), reference)
+@pytest.mark.parametrize(("kind", "dtype", "seed"), [("dense", np.float64, 0),
+                                                     ("csr", np.float32, 1)])  # fmt: skip
+def test_a_cluster_gives_the_same_as_memory(cluster, kind, dtype, seed):
+    X = make(seed, m=1500, dtype=dtype)
+    reference = KSparse(4, n_features=20, random_state=seed).fit(X)
+    same(KSparse(4, n_features=20, random_state=seed).fit(chunked(X, 300, kind)), reference)
 
 
 @pytest.mark.filterwarnings("ignore")

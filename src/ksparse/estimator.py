@@ -91,7 +91,7 @@ class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # t
         Width of the kernel of "spectral_kernel".
     memory_limit : int or str, optional
         Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
-        default 1 GiB. What is kept of each sample (about 50 numbers per component) comes on
+        default 1 GiB. What is kept of each sample (about 7 numbers per component) comes on
         top, and 5,000 samples to judge by, unless there is a single start. Data in memory
         are not concerned.
     checkpoint : path, optional
