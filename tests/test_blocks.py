@@ -202,7 +202,7 @@ def test_rows_come_in_the_order_asked_for(tmp_path, kind, rows):
 @pytest.mark.parametrize("normalize", [None, "log1p"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_tl_works_on_files(tmp_path, kind, normalize):
-    cells = ks.simulate.simulate_counts(900, 200, 4, random_state=0)
+    cells = ks.simulate.simulate_counts(500, 200, 4, random_state=0)
     counts = sp.csr_matrix(cells.counts).astype(np.float32)
     X = counts if normalize else sp.csr_matrix(ks.simulate.log_normalise(counts))
     whole = anndata.AnnData(X.copy())
