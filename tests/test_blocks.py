@@ -229,6 +229,17 @@ def test_tl_works_on_files(tmp_path, kind, normalize):
     assert list(backed.obs["again"]) == list(whole.obs["ksparse"])
 
 
+def test_paths_and_stability_work_on_files(tmp_path):
+    X = make(m=400)
+    stored = store(X, tmp_path, "h5ad-csr")
+    common = {"random_state": 0, "memory_limit": LIMIT}
+    paths = [ks.feature_path(data, 4, n_features=[8, 16], **common) for data in (X, stored)]
+    for name in ("eta", "n_features", "silhouette", "explained"):
+        np.testing.assert_allclose(paths[1].table[name], paths[0].table[name], rtol=1e-6)
+    found = [ks.stability_selection(data, 4, 10, n_subsamples=4, **common) for data in (X, stored)]
+    np.testing.assert_array_equal(found[1].selected, found[0].selected)
+
+
 def test_cells_without_counts_are_told_of(tmp_path):
     counts = sp.csr_matrix(
         ks.simulate.simulate_counts(600, 100, 3, n_markers=10, random_state=0).counts
