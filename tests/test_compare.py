@@ -318,3 +318,13 @@ def test_bad_use_is_one_line(words, part, tmp_path, monkeypatch, capsys):
     assert part in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_column_is_told_before_anything_is_run(cells, tmp_path, capsys):
+    words = ["compare", str(cells), "--label-column", "nothing", "-o", str(tmp_path / "out")]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "'nothing'" in error
+    assert "'label'" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ksparse.compare._data import PREPARATIONS, PUBLISHED, SIMULATIONS, store_published
+from ksparse.compare._data import PREPARATIONS, PUBLISHED, SIMULATIONS, load, store_published
 from ksparse.compare._methods import METHODS
 from ksparse.compare._paper import ETAS, paper_name
 from ksparse.files import new_file
@@ -131,6 +131,9 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
         than the usual one have it as "asked_eta".
     """
     plan.check()
+    for data in dict.fromkeys(plan.data):  # a wrong column would fail in every single run
+        if data not in SIMULATIONS and data not in PUBLISHED:
+            load(data, plan.label_column, 0)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     places = {}
