@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from ksparse import balls, baselines, datasets, metrics, pl, readers, report, simulate, tl
     from ksparse.cluster_number import ClusterNumber, choose_k
     from ksparse.estimator import KSparse
+    from ksparse.loading import load
     from ksparse.path import FeaturePath, feature_path
     from ksparse.stability import StabilitySelection, stability_selection
 
@@ -21,6 +22,7 @@ __all__ = [
     "choose_k",
     "datasets",
     "feature_path",
+    "load",
     "metrics",
     "pl",
     "readers",
@@ -41,6 +43,7 @@ _HOMES = {
     "StabilitySelection": "stability",
     "choose_k": "cluster_number",
     "feature_path": "path",
+    "load": "loading",
     "stability_selection": "stability",
 }
 _MODULES = (

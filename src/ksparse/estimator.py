@@ -20,6 +20,7 @@ from ksparse.memberships import assign_several
 from ksparse.pipeline import PAPER, fit_matrix
 from ksparse.prediction import PredictionMixin
 from ksparse.progress import progress_bar
+from ksparse.saving import SavingMixin
 from ksparse.search import SearchResult
 
 __all__ = ["KSparse"]
@@ -27,7 +28,9 @@ __all__ = ["KSparse"]
 Array = NDArray[Any]
 
 
-class KSparse(PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class KSparse(
+    PredictionMixin, SavingMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
+):  # fmt: skip
     """Clustering with feature selection by k-sparse.
 
     Alternates k-means on the projected data X W with the search for a sparse projection W

@@ -51,6 +51,8 @@ def new_file(path: Path) -> Iterator[Path]:
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)  # mkstemp makes files that only their owner can read
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())  # or a machine that loses power keeps the name alone
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
