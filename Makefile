@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection pictures clean
+.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -75,6 +75,11 @@ bench-paper: .venv/dev
 SIZES ?= 10000 100000 1000000
 bench-scale: .venv/dev
 	$(BIN)/python benchmarks/scale.py --sizes $(SIZES)
+
+# 20,000 damaged files of every format; give COUNT=1000 for fewer.
+COUNT ?= 20000
+fuzz: .venv/dev
+	$(BIN)/python benchmarks/fuzz.py --count $(COUNT)
 
 bench-selection: .venv/dev
 	$(BIN)/python benchmarks/selection.py

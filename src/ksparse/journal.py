@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from ksparse.files import new_file
 from ksparse.matrix import Blocks
+from ksparse.promises import check_archive
 
 __all__ = ["NO_JOURNAL", "Journal", "data_checksum", "digest"]
 
@@ -52,6 +52,7 @@ class Journal:
             raise ValueError(f"checkpoint={str(folder)!r} is a file: give a folder.")
         self.folder.mkdir(parents=True, exist_ok=True)
         card = {"encoding": ENCODING, "version": VERSION, "run": about or {}}
+        self.run = card["run"]
         file = self.folder / "run.json"
         if file.exists():
             _check_same(file, card)
@@ -75,7 +76,7 @@ class Journal:
             return compute()
         self.n_steps += 1
         file = self.folder / f"{self.n_steps:05d}-{name}.npz"
-        kept = _read(file)
+        kept = _read(file, self._seal)
         if kept is not None:
             keys, pos, has_gauss, gauss = (kept.pop(f"rng_{name}") for name in STATE)
             rng.set_state(("MT19937", keys, int(pos), int(has_gauss), float(gauss)))
@@ -85,22 +86,34 @@ class Journal:
         _, *numbers = rng.get_state()
         state = {f"rng_{name}": number for name, number in zip(STATE, numbers, strict=True)}
         stored = {key: value for key, value in (result | state).items() if value is not None}
+        arrays: dict[str, Any] = {key: np.asarray(value) for key, value in stored.items()}
         with new_file(file) as temporary, temporary.open("wb") as out:
-            np.savez(out, **stored)
+            np.savez(out, **arrays, seal=self._seal(file, arrays))
         return result
+
+    def _seal(self, file: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[np.uint8]:
+        """A checksum of a step, which also tells the run and the place that it belongs to."""
+        about = json.dumps([self.run, file.name, sorted(arrays)])
+        total = hashlib.sha256(about.encode())
+        for key in sorted(arrays):
+            total.update(_sha([arrays[key]]).encode())
+        return np.frombuffer(total.digest(), dtype=np.uint8)
 
 
 NO_JOURNAL = Journal()
 
 
-def _read(file: Path) -> Step | None:
-    """A step that is whole, or None."""
+def _read(file: Path, seal: Callable[[Path, Step], NDArray[np.uint8]]) -> Step | None:
+    """A step that is whole and of this run, or None."""
     try:
+        check_archive(file)
         # Opened by ourselves: numpy leaves a damaged file open.
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
             out = {name: found[name] for name in found.files}
-        return out if "rng_keys" in out else None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return out if np.array_equal(out.pop("seal"), seal(file, out)) else None
+    except MemoryError:
+        raise
+    except Exception:  # there are many ways to be damaged, and the step can be done again
         return None
 
 
@@ -108,7 +121,7 @@ def _check_same(file: Path, card: dict[str, Any]) -> None:
     try:
         there = json.loads(file.read_text(encoding="utf-8"))
         known = there["encoding"], there["version"], dict(there["run"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(
             f"{file} is damaged, or not of a checkpoint: give another folder."
         ) from None

@@ -77,11 +77,11 @@ def check_archive(path: Path) -> list[str]:
                 raise ValueError(f"{path} is packed in a way that numpy does not use.")
             if member.filename.endswith(".npy"):
                 with archive.open(member) as part:
-                    _check_array(path, part, member.file_size)
+                    _check_array(path, part, member)
     return names
 
 
-def _check_array(path: Path, part: Any, size: int) -> None:
+def _check_array(path: Path, part: Any, member: zipfile.ZipInfo) -> None:
     """Compare the shape in the header of an array with the bytes that follow."""
     version = np.lib.format.read_magic(part)
     if version not in ((1, 0), (2, 0), (3, 0)):
@@ -92,14 +92,18 @@ def _check_array(path: Path, part: Any, size: int) -> None:
         read = np.lib.format.read_array_header_2_0
     shape, _, dtype = read(part)
     if dtype.hasobject:
-        raise ValueError(f"{path} holds Python objects, which are not read.")
+        raise ValueError(
+            f"{path} holds Python objects in {member.filename}, which are not read: save text as "
+            "an array of str."
+        )
     if any(n < 0 for n in shape):
         raise ValueError(f"{path} holds an array of shape {shape}: it is damaged.")
     promised = dtype.itemsize
     for n in shape:
         promised *= n
-    if promised != size - part.tell():
+    there = member.file_size - part.tell()
+    if promised != there:
         raise ValueError(
             f"{path} announces {shown_bytes(promised)} in an array that holds "
-            f"{shown_bytes(size - part.tell())}: it is damaged."
+            f"{shown_bytes(there)}: it is damaged."
         )

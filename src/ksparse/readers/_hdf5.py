@@ -9,10 +9,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ksparse.promises import check_promise
 from ksparse.readers._mtx import only_genes, sparse_float32
 from ksparse.readers._table import BLOCK, _block, assemble
+from ksparse.readers._watched import probe
 
 __all__ = ["read_h5", "read_loom"]
+
+
+def _check(path: Path) -> None:
+    """Refuse a file that is damaged, promises too much, or refers to others."""
+    size = path.stat().st_size
+    found = probe(path, "hdf5", size)
+    if found["outside"]:
+        raise ValueError(
+            f"{path} refers to another file in {found['outside'][0]}, which is not followed: copy "
+            "the data into one file."
+        )
+    check_promise(path, found["promised"], size)
 
 
 def read_h5(path: Path) -> Any:
@@ -20,6 +34,7 @@ def read_h5(path: Path) -> Any:
     import anndata
     import h5py
 
+    _check(path)
     with h5py.File(path, "r") as file:
         kind = set(file)
         if "matrix" in kind and isinstance(file["matrix"], h5py.Group):
@@ -75,6 +90,7 @@ def read_loom(path: Path) -> Any:
     import pandas
     from anndata import AnnData
 
+    _check(path)
     with h5py.File(path, "r") as file:
         if "matrix" not in file or not isinstance(file["matrix"], h5py.Dataset):
             raise ValueError(f"{path} has no matrix: it is not a loom file.")

@@ -14,6 +14,7 @@ from ksparse.readers._hdf5 import read_h5, read_loom
 from ksparse.readers._mtx import is_mtx_folder, read_mtx
 from ksparse.readers._npz import read_npz
 from ksparse.readers._table import read_table
+from ksparse.readers._zarr import is_zarr, read_zarr
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -49,6 +50,16 @@ def read(
     AnnData
         Cells x genes; tables that are mostly zeros become sparse.
 
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or not of a kind that can be read. Nothing in a file is ever
+        executed: pickled objects are refused, and so are links to other files.
+    MemoryError
+        If it holds more than fits in memory.
+    OSError
+        If there is no such file, or it may not be read.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -70,8 +81,8 @@ def read(
         raise FileNotFoundError(f"{path} does not exist.")
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     reader: Callable[[], Any]
-    if path.is_dir() and (suffix == ".zarr" or _is_zarr(path)):
-        reader = lambda: _read_zarr(path)  # noqa: E731
+    if path.is_dir() and (suffix == ".zarr" or is_zarr(path)):
+        reader = lambda: read_zarr(path)  # noqa: E731
     elif path.is_dir():
         if not is_mtx_folder(path):
             raise ValueError(f"{path} is a folder without matrix.mtx, and no .zarr: give {KINDS}.")
@@ -106,16 +117,6 @@ def _sound(path: Path, name: Any, X: Any) -> None:
         raise ValueError(f"{path} is damaged, in {name}: {_first_line(error)}") from None
 
 
-def _is_zarr(path: Path) -> bool:
-    return any((path / name).is_file() for name in (".zgroup", "zarr.json", ".zmetadata"))
-
-
-def _read_zarr(path: Path) -> Any:
-    import anndata
-
-    return anndata.read_zarr(path)
-
-
 def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
     """Read; whatever a library stumbles over in a damaged file becomes one sentence."""
     with warnings.catch_warnings():
@@ -127,7 +128,7 @@ def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
             return reader()
         except (ValueError, OSError, MemoryError, ImportError) as error:
             # Ours name the file; those of libraries may not, and may have many lines.
-            if str(path) in str(error) or path.name in str(error):
+            if str(path) in str(error) and "\n" not in str(error):
                 raise
             raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error
         except Exception as error:  # the libraries' ways to fail are not documented

@@ -1,0 +1,304 @@
+"""Damaged and hostile files: refused in one line, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("anndata")
+pytest.importorskip("resource")
+
+import fuzzing
+from ksparse.readers import read
+
+# 200 files of each format; those that come in two forms share them.
+PAIRS = {"h5ad", "h5ad-dense", "10x-h5", "10x-folder", "csv", "tsv.gz", "npz-sparse", "npz-dense"}
+
+
+@pytest.mark.parametrize("name", list(fuzzing.FORMATS))
+def test_damaged_files_are_read_or_refused_and_nothing_else(name):
+    count = 100 if name in PAIRS else 200
+    outcomes, wrong = fuzzing.hunt(name, count)
+    assert not wrong, f"python tests/fuzzing.py {name} --first {wrong[0][0]}"
+    assert sum(outcomes.values()) == count
+    assert outcomes["read"] < count / 2 or name == "zarr"
+    assert outcomes["read"] < count
+
+
+def refused(path, part):
+    with pytest.raises((ValueError, MemoryError), match=part) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_crash_hang_and_memory_of_others_are_met(tmp_path, monkeypatch):
+    """What is looked for does happen, and is told from a file that is only damaged."""
+    from ksparse.readers import _watched
+
+    monkeypatch.setattr(_watched, "SECONDS", 1)
+    script = tmp_path / "_probe.py"
+    monkeypatch.setattr(_watched, "__file__", str(tmp_path / "_watched.py"))
+    path = tmp_path / "a.h5ad"
+    path.write_bytes(b"anything")
+    for program in ("import os; os.abort()", "while True: pass", "import sys; sys.exit(3)"):
+        script.write_text(program)
+        monkeypatch.setattr(_watched, "_probe", _watched._Probe())
+        refused(path, "is damaged: the hdf5 library does not survive it")
+    monkeypatch.undo()
+    refused(path, "is damaged: Unable to")
+
+
+# Promises ------------------------------------------------------------------------------
+
+
+def h5ad(tmp_path):
+    fuzzing._h5ad(tmp_path / "a.h5ad")
+    return tmp_path / "a.h5ad"
+
+
+@pytest.mark.parametrize("place", ["X/data", "obs/n", "layers/dense", "uns/about/array"])
+@pytest.mark.parametrize("shape", [(10**12,), (10**10,), (2**30, 2**20)])
+def test_hdf5_that_announces_too_much_is_refused(tmp_path, place, shape):
+    import h5py
+
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        attributes = dict(file[place].attrs)
+        del file[place]
+        file.create_dataset(place, shape, dtype="f4", chunks=True).attrs.update(attributes)
+    refused(path, r"announces \d.* [TGP]B of data, but holds .* kB: it is damaged")
+
+
+def test_loom_that_announces_too_much_is_refused(tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "a.loom", "w") as file:
+        file.create_dataset("matrix", (10**12, 5), dtype="f4", chunks=True)
+    refused(tmp_path / "a.loom", "announces 20 TB of data")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("what", ["shape", "chunks"])
+def test_zarr_that_announces_too_much_is_refused(tmp_path, version, what):
+    zarr = pytest.importorskip("zarr")
+    path = tmp_path / "a.zarr"
+    try:
+        group = zarr.open_group(path, mode="w", zarr_format=version)
+        group.create_array("X", shape=(4, 4), chunks=(2, 2), dtype="f4")
+    except (TypeError, AttributeError):
+        pytest.skip("this zarr knows one format only")
+    file = path / "X" / (".zarray" if version == 2 else "zarr.json")
+    tree = json.loads(file.read_text())
+    if what == "shape":
+        tree["shape"] = [10**12, 4]
+    elif version == 2:
+        tree["chunks"] = [10**12, 4]
+    else:
+        tree["chunk_grid"]["configuration"]["chunk_shape"] = [10**12, 4]
+    file.write_text(json.dumps(tree))
+    refused(path, "announces 16 TB of data")
+
+
+def test_text_of_zarr_that_announces_too_much_is_refused(tmp_path):
+    fuzzing._zarr(tmp_path / "a.zarr")
+    chunks = [p for p in tmp_path.rglob("uns/about/text/*") if p.name == "0"]
+    if not chunks:
+        pytest.skip("this anndata writes another format")
+    content = chunks[0].read_bytes()
+    at = content.index(b"\x01\0\0\0\x05\0\0\0words")  # one text of five letters
+    chunks[0].write_bytes(content[:at] + b"\xff\xff\xff\x7f" + content[at + 4 :])
+    refused(tmp_path / "a.zarr", "is damaged")
+
+
+@pytest.mark.parametrize("shape", ["(10, 100000000000)", "(1000000000000, 9)", "(-1, 9)"])
+def test_npz_that_announces_too_much_is_refused(tmp_path, shape):
+    import zipfile
+
+    path = tmp_path / "a.npz"
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    content = b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header.encode() + b"\0" * 64
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X.npy", content)
+    refused(path, "it is damaged")
+
+
+@pytest.mark.parametrize("shape", [(10**12, 3), (3, 10**12)])
+@pytest.mark.parametrize("kind", ["coo", "csc", "csr"])
+def test_sparse_npz_that_announces_too_much_is_refused(tmp_path, kind, shape):
+    path = tmp_path / "a.npz"
+    parts = {"format": np.array(kind.encode()), "shape": np.array(shape), "data": np.ones(1)}
+    if kind == "coo":
+        parts |= {"row": np.zeros(1, np.int64), "col": np.zeros(1, np.int64)}
+    else:
+        parts |= {"indices": np.zeros(1, np.int64), "indptr": np.array([0, 1, 1, 1])}
+    np.savez(path, **parts)
+    refused(path, "announces 100 TB of data|cannot be read: index pointer size")
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        ("1000000000000 12 20", "features.tsv.gz has 9 lines, but matrix.mtx has 1000000000000"),
+        ("9 1000000000000 20", "barcodes.tsv has 12 lines, but matrix.mtx has 1000000000000"),
+        ("9 12 1000000000000", r"it has \d+ of 1000000000000 values"),
+        ("9 12 -5", "does not say how many"),
+        ("9 12", "does not say how many"),
+    ],
+)
+def test_mtx_that_announces_too_much_is_refused(tmp_path, header, part):
+    fuzzing._mtx(tmp_path / "a")
+    file = tmp_path / "a" / "matrix.mtx"
+    lines = file.read_text().split("\n")
+    lines[lines.index(next(line for line in lines if not line.startswith("%")))] = header
+    file.write_text("\n".join(lines))
+    refused(tmp_path / "a", part)
+
+
+@pytest.mark.parametrize(
+    ("first", "part"),
+    [
+        ("%%MatrixMarket matrix array real general", "must begin with"),
+        ("%%MatrixMarket matrix coordinate real symmetric", "must begin with"),
+        ("%%MatrixMarket matrix coordinate complex general", "holds 'complex' values"),
+        ("hello", "must begin with"),
+    ],
+)
+def test_other_kinds_of_mtx_are_refused(tmp_path, first, part):
+    fuzzing._mtx(tmp_path / "a")
+    file = tmp_path / "a" / "matrix.mtx"
+    file.write_text(first + "\n" + file.read_text().split("\n", 1)[1])
+    refused(tmp_path / "a", part)
+
+
+def test_mtx_of_patterns_and_of_nothing(tmp_path):
+    fuzzing._mtx(tmp_path / "a")
+    file = tmp_path / "a" / "matrix.mtx"
+    file.write_text("%%MatrixMarket matrix coordinate pattern general\n%\n\n9 12 2\n1 1\n9 12\n")
+    assert read(tmp_path / "a").X.toarray().sum() == 2
+    file.write_text("%%MatrixMarket matrix coordinate real general\n9 12 0\n")
+    assert read(tmp_path / "a").X.nnz == 0
+    file.write_text("%%MatrixMarket matrix coordinate real general\n9 12 1\n10 1 3\n")
+    refused(tmp_path / "a", "a value is outside of 9 x 12")
+
+
+def test_more_than_fits_in_memory_is_told(tmp_path, monkeypatch):
+    from ksparse import promises
+
+    path = h5ad(tmp_path)
+    monkeypatch.setattr(promises, "available_memory", lambda: 100.0)
+    refused(path, r"holds 1\.\d* kB of data, and 100 bytes of memory are free")
+
+
+def test_memory_is_told_wherever_it_runs(monkeypatch):
+    from ksparse import promises
+
+    there = promises.available_memory()
+    assert 1e8 < there < 1e14
+    monkeypatch.setattr(promises.Path, "read_text", lambda path: "nothing")
+    assert 1e8 < promises.available_memory() < 1e14
+    assert promises.shown_bytes(3e17) == "300 PB"
+
+
+# Nothing is executed ---------------------------------------------------------------------
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.mkdir, ("executed",))
+
+
+def test_pickles_in_any_file_are_refused_and_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.h5ad", "a.h5", "a.loom", "a.csv", "a.tsv.gz", "a.npz"):
+        (tmp_path / name).write_bytes(pickle.dumps(Evil()))
+        refused(tmp_path / name, name)
+    np.savez("b.npz", X=np.ones((3, 3)), more=np.array([Evil()], dtype=object))
+    refused(tmp_path / "b.npz", "Python objects in more.npy")
+    np.save("c.npy", np.array([[Evil()]], dtype=object), allow_pickle=True)
+    (tmp_path / "c.npy").rename(tmp_path / "c.npz")
+    refused(tmp_path / "c.npz", "c.npz")
+    sp.save_npz("d.npz", sp.csr_matrix(np.ones((2, 2))))
+    np.savez("d.npz", **{**np.load("d.npz"), "format": np.array([Evil()], dtype=object)})
+    refused(tmp_path / "d.npz", "Python objects in format.npy")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_objects_in_hdf5_are_bytes_and_nothing_else(tmp_path, monkeypatch):
+    import h5py
+
+    monkeypatch.chdir(tmp_path)
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        file["uns/evil"] = np.void(pickle.dumps(Evil()))
+        file["uns/evil"].attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    assert read(path).n_obs == 12  # it is there as bytes
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("consolidated", [False, True])
+@pytest.mark.parametrize("codec", ["pickle", "numcodecs.pickle", "something"])
+def test_zarr_that_unpickles_is_refused(tmp_path, monkeypatch, codec, consolidated):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.zarr"
+    (path / "X").mkdir(parents=True)
+    array = {"zarr_format": 2, "shape": [2, 2], "chunks": [2, 2], "dtype": "<f4", "order": "C",
+             "compressor": None, "fill_value": 0, "filters": [{"id": codec}]}  # fmt: skip
+    (path / ".zgroup").write_text('{"zarr_format": 2}')
+    if consolidated:
+        metadata = {".zgroup": {"zarr_format": 2}, "X/.zarray": array}
+        tree = {"zarr_consolidated_format": 1, "metadata": metadata}
+        (path / ".zmetadata").write_text(json.dumps(tree))
+    else:
+        (path / "X" / ".zarray").write_text(json.dumps(array))
+    (path / "X" / "0.0").write_bytes(pickle.dumps(Evil()))
+    refused(path, f"is packed with '{codec.removeprefix('numcodecs.')}', which is not read")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_version_3_of_zarr_is_looked_at_too(tmp_path):
+    path = tmp_path / "a.zarr"
+    (path / "X").mkdir(parents=True)
+    (path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    inner = {"name": "sharding_indexed", "configuration": {"codecs": [{"name": "pickle"}]}}
+    array = {"zarr_format": 3, "node_type": "array", "shape": [2], "codecs": [inner]}
+    (path / "X" / "zarr.json").write_text(json.dumps(array))
+    refused(path, "is packed with 'pickle'")
+    (path / "X" / "zarr.json").write_text("{")
+    refused(path, "is damaged, in X/zarr.json")
+
+
+def test_links_to_other_files_are_not_followed(tmp_path):
+    import h5py
+
+    (tmp_path / "secret").write_bytes(b"my password!")
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        file["uns/link"] = h5py.ExternalLink("other.h5", "/X")
+    refused(path, "refers to another file in /uns/link")
+    path.unlink()
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        outside = [(str(tmp_path / "secret"), 0, 12)]
+        item = file["uns"].create_dataset("text", (12,), dtype="u1", external=outside)
+        item.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    refused(path, "refers to another file in /uns/text")
+    if sys.platform != "win32":
+        fuzzing._zarr(tmp_path / "a.zarr")
+        (tmp_path / "a.zarr" / "X" / "more").symlink_to(tmp_path / "secret")
+        refused(tmp_path / "a.zarr", "refers to another place in more")
+
+
+def test_links_that_go_in_circles_are_no_trap(tmp_path):
+    import h5py
+
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        file["uns/about/loop"] = file["uns"]
+    refused(path, "cannot be read")
