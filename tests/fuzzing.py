@@ -180,8 +180,10 @@ def _read(path):
     adata = read(path, label_column=label)
     assert adata.n_obs > 0
     assert adata.n_vars > 0
-    assert np.dtype(adata.X.dtype).kind in "fiub"
-    assert adata.X.shape == (len(adata.obs_names), len(adata.var_names))
+    data = [*([] if adata.X is None else [adata.X]), *adata.layers.values()]
+    assert data
+    assert all(X.shape == (len(adata.obs_names), len(adata.var_names)) for X in data)
+    assert adata.X is None or np.dtype(adata.X.dtype).kind in "fiub"
     return "read"
 
 

@@ -164,6 +164,8 @@ def _check(adata: AnnData, path: Path, unique_names: bool) -> None:
             UserWarning,
             stacklevel=3,
         )
+    if adata.X is None and not adata.layers:
+        raise ValueError(f"{path} has neither X nor layers: no data.")
     values = getattr(adata.X, "dtype", None)
     if values is not None and np.dtype(values).kind not in "fiub":
         raise ValueError(f"{path} holds {values} values in X, which must be numbers.")
