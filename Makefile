@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-newest browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-newest test-3.13 test-lowest audit browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -25,13 +25,14 @@ demo: .venv/demo
 	$(BIN)/ksparse demo --force
 
 test: .venv/dev lint browser
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -rfEs
-	$(MAKE) test-newest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs \
+		--cov --cov-report=term:skip-covered --cov-fail-under=95
+	$(MAKE) test-newest test-3.13
 
 # The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.
 PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \
 	$$python -c '' 2>/dev/null && echo $$python && break; done)
-ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py
+ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py tests/test_identical.py
 test-newest:
 ifeq ($(PYTHON312),)
 	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'
@@ -41,6 +42,36 @@ else
 	.venv-3.12/bin/python -m pip install --quiet -e '.[anndata,test]' 'scanpy>=1.12' 'anndata>=0.13'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.12/bin/python -m pytest -n 2 -q $(ANNDATA_TESTS)
 endif
+
+# The results with Python 3.13 and the core dependencies alone, where it is there.
+PYTHON313 := $(shell for python in python3.13 $(HOME)/.pyenv/versions/3.13*/bin/python; do \
+	$$python -c '' 2>/dev/null && echo $$python && break; done)
+test-3.13:
+ifeq ($(PYTHON313),)
+	@echo '*** Python 3.13 is not here: NOT tested with it ***'
+else
+	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
+	.venv-3.13/bin/python -m pip install --quiet --upgrade pip
+	.venv-3.13/bin/python -m pip install --quiet -e . pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.13/bin/python -m pytest --noconftest -q \
+		tests/test_identical.py
+endif
+
+# Exactly the lower bounds of pyproject.toml.
+LOWEST_TESTS := $(addprefix tests/test_,balls.py solvers.py homotopy.py estimator.py bad_input.py \
+	identical.py saving.py readers.py fuzz.py tl.py pl.py cli.py blocks.py dask.py report.py)
+test-lowest:
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python -m pip install --quiet -e '.[plot,anndata,baselines,dask,test]' \
+		-c .venv-lowest/lowest.txt
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -q $(LOWEST_TESTS)
+
+# Known weaknesses of the packages that are installed; asks a server.
+audit: .venv/dev
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 # Chromium, in which the report is tested; without it those tests are skipped.
 browser:
@@ -89,4 +120,4 @@ pictures: .venv/dev
 	$(BIN)/python docs/pictures.py
 
 clean:
-	rm -rf .venv .venv-3.12 ksparse-demo ksparse-compare
+	rm -rf .venv .venv-3.12 .venv-3.13 .venv-lowest ksparse-demo ksparse-compare

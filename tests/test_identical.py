@@ -16,7 +16,7 @@ import pytest
 FILES = Path(__file__).parent / "files"
 sys.path.insert(0, str(FILES))
 
-import make_golden
+import make_golden  # noqa: E402  (needs nothing but the core, not even conftest)
 
 GOLDEN = json.loads(make_golden.FILE.read_text())
 

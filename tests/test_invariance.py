@@ -16,7 +16,7 @@ from ksparse import KSparse
 
 # A smaller example would cost hundreds of fits.
 PHASES = (Phase.explicit, Phase.generate)
-thorough = settings(max_examples=8, deadline=None, derandomize=True, phases=PHASES)
+thorough = settings(max_examples=6, deadline=None, derandomize=True, phases=PHASES)
 storages = st.sampled_from(list(ARRAY_KINDS))
 
 

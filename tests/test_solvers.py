@@ -587,3 +587,58 @@ def test_no_correlation_at_all_selects_nothing_and_is_a_tie():
     assert not selection.solution.weights.any()
     assert selection.radius == 0
     assert selection.tied
+
+
+def wide(seed, share=0.3):
+    """More features than a first working set holds, many of them of use: several rounds."""
+    return make_problem(seed, m=150, d=500, r=2, share=share, mixing=1.0)[0]
+
+
+def test_without_a_tolerance_the_answer_is_near_the_optimum():
+    problem = wide(0)
+    solution = SOLVERS["working_set"](problem)
+    best = SOLVERS["working_set"](problem, tol=1e-12)
+    found, least = (problem.evaluate(each.weights)[0] for each in (solution, best))
+    assert found - least <= 1.01e-4 * problem.scale
+    assert solution.converged
+    assert solution.n_iter > 1  # a looser tolerance would have stopped before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_as_many_rounds_as_allowed_and_no_more(seed):
+    problem = wide(seed)
+    whole = SOLVERS["working_set"](problem, tol=1e-12)
+    assert whole.n_iter > 2  # so that there is something to cut
+    for most in (1, 2):
+        part = SOLVERS["working_set"](problem, tol=1e-12, max_iter=most)
+        assert part.n_iter == most
+        assert len(part.objective_history) == most
+        assert not part.converged
+    assert select_features(problem, 90, max_iter=1).solution.n_iter == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_momentum_is_worth_its_name(seed):
+    """The accelerated steps need far fewer iterations than plain ones for the same gap."""
+    problem = make_problem(seed, d=20, m=60, share=0.5, mixing=2.0)[0]
+    plain = SOLVERS["projected_gradient"](problem, tol=1e-4, max_iter=20_000)
+    fast = SOLVERS["fista"](problem, tol=1e-4, max_iter=20_000)
+    assert fast.converged
+    assert fast.n_iter < 0.6 * plain.n_iter
+
+
+@pytest.mark.parametrize("costs", list(COSTS))
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_gap_bounds_the_distance_to_the_optimum_anywhere_in_the_ball(seed, costs):
+    problem = make_problem(seed, costs)[0]
+    least = problem.evaluate(SOLVERS["working_set"](problem, tol=1e-12).weights)[0]
+    rng = np.random.default_rng(seed)
+    for size in (0.0, 0.3, 1.0, 5.0):
+        W = size * rng.normal(size=problem.correlation.shape)
+        W[~np.isfinite(problem.costs)] = 0.0
+        norm = problem.norm(W)
+        if norm > problem.radius:
+            W[problem.costs > 0] *= problem.radius / norm
+        value, _, gap = problem.evaluate(W)
+        assert np.isfinite(gap)
+        assert value - least <= gap * (1 + 1e-9) + 1e-12

@@ -166,7 +166,7 @@ def _sha(arrays: list[NDArray[Any]]) -> str:
 
 
 @njit(cache=True, nogil=True)
-def _mixed(i: np.uint64, j: np.uint64, bits: np.uint64) -> np.uint64:  # pragma: no cover
+def _mixed(i: np.uint64, j: np.uint64, bits: np.uint64) -> np.uint64:
     h = bits ^ (i * np.uint64(0x9E3779B97F4A7C15)) ^ (j * np.uint64(0xC2B2AE3D27D4EB4F))
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -174,9 +174,7 @@ def _mixed(i: np.uint64, j: np.uint64, bits: np.uint64) -> np.uint64:  # pragma:
 
 
 @njit(cache=True, nogil=True)
-def _entries_sum(
-    rows: NDArray[Any], columns: NDArray[Any], bits: NDArray[Any]
-) -> np.uint64:  # pragma: no cover
+def _entries_sum(rows: NDArray[Any], columns: NDArray[Any], bits: NDArray[Any]) -> np.uint64:
     total = np.uint64(0)
     for p in range(bits.size):
         if bits[p] << np.uint64(1) != 0:  # neither 0 nor -0

@@ -278,7 +278,7 @@ def _chances(mean: Floats, rng: np.random.Generator) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _lose(block: Any, goal: Any, chance: Any, seed: int) -> None:  # pragma: no cover
+def _lose(block: Any, goal: Any, chance: Any, seed: int) -> None:
     """Visit the genes of each cell in random order, again and again; lose each with its chance.
 
     After a loss the next gene is passed over in that sweep, as in SCsim.
