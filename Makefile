@@ -27,7 +27,7 @@ demo: .venv/demo
 test: .venv/dev lint browser
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs \
 		--cov --cov-report=term:skip-covered --cov-fail-under=95
-	$(MAKE) test-newest test-3.13
+	$(MAKE) -j 2 test-newest test-3.13
 
 # The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.
 PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \

@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -380,26 +378,6 @@ def start(*words, **options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize(("moment", "delay"), [("checksum", 0.5), ("laying out", 0.0)])
-def test_a_run_that_is_stopped_leaves_nothing(tmp_path, number, code, moment, delay):
-    path = tmp_path / "big.h5ad"
-    ks.simulate.simulate_counts(1500, 1000, 6, random_state=0).to_anndata().write_h5ad(path)
-    process = start("run", path, "-k", 6, "-o", tmp_path / "deep" / "out", "-v")
-    for line in process.stderr:  # until it has come so far
-        if moment in line:
-            break
-    time.sleep(delay)
-    process.send_signal(number)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert (
-        error.strip().splitlines()[-1]
-        == f"ksparse: {'interrupted' if code == 130 else 'terminated'}"
-    )
-    assert names(tmp_path) == ["big.h5ad"]
-
-
 def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monkeypatch):
     from ksparse import path as module
 
@@ -416,27 +394,6 @@ def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monke
     assert run(*words) == 130
     assert len(calls) > 2
     assert not (tmp_path / "out").exists()
-
-
-def test_a_full_disk_is_told_in_one_line(cells, tmp_path):
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("only root can make a small disk")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True
-    )
-    if done.returncode:
-        pytest.skip("a small disk cannot be mounted here")
-    try:
-        (disk / "before.txt").write_text("mine")
-        process = start("run", cells, "-k", 3, "--genes", 5, "-o", disk / "out")
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 2
-        assert error == "ksparse: no space left on the disk; nothing was written\n"
-        assert names(disk) == ["before.txt"]
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_disk_that_fills_while_writing_is_told(cells, tmp_path, monkeypatch, capsys):

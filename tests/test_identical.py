@@ -34,8 +34,9 @@ def test_results_have_not_changed():
     assert_golden(make_golden.results())
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_another_process_with_one_or_two_threads_gives_the_same(threads):
+# In this process it is one thread where tests run side by side, and all of them elsewhere.
+@pytest.mark.parametrize("threads", ["2"])
+def test_another_process_with_other_threads_gives_the_same(threads):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS")
     environment = os.environ | dict.fromkeys(names, threads)
     words = [sys.executable, str(FILES / "make_golden.py"), "--print"]

@@ -14,7 +14,7 @@ from ksparse.decomposition import spectral_norm
 from ksparse.matrix import as_matrix
 from ksparse.solvers import SOLVERS, Problem, select_features
 
-SEEDS = range(4)
+SEEDS = range(3)
 ITERATIVE = ("fista", "projected_gradient")
 COSTS = {
     "plain": lambda d, rng: np.ones(d),
