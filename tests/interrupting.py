@@ -1,6 +1,8 @@
 """Stop `ksparse run` at random moments and look at what it leaves behind.
 
-    OMP_NUM_THREADS=1 python tests/interrupting.py SIGINT 50 0
+    OMP_NUM_THREADS=1 python tests/interrupting.py stop 50 0
+
+with SIGINT and SIGTERM ("stop") in turn, or with SIGKILL.
 
 All that takes time to start is loaded once; each run is a fork of this process, so that fifty
 runs take a minute. Prints a line of JSON: exit codes, and what was wrong.
@@ -103,14 +105,15 @@ def main(name, count, seed):
                 shutil.copytree(reference, out)
             number = run(cells, out)
             time.sleep(rng.uniform(0, 1.1 * usual))
-            os.kill(number, getattr(signal, name))
+            now = name if name == "SIGKILL" else ("SIGINT", "SIGTERM")[i // 2 % 2]
+            os.kill(number, getattr(signal, now))
             code = end_of(number)
             codes[code] += 1
             if code == 0 and not (out / "run.json").exists():
                 wrong.append("ended well without results")
-            allowed = (0, EXPECTED[name] or -signal.SIGKILL)
+            allowed = (0, EXPECTED[now] or -signal.SIGKILL)
             # Before the command has begun, the process ends as any other does.
-            if code not in (*allowed, -getattr(signal, name)):
+            if code not in (*allowed, -getattr(signal, now)):
                 wrong.append(f"exit code {code}")
             wrong += faults(out, reference, name == "SIGKILL", bool(i % 2))
         for i in range(2):  # what was stopped can be done again, in the same place

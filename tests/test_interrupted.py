@@ -41,7 +41,7 @@ def cells(simulated, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("name", ["stop", "SIGKILL"])
 def test_fifty_random_moments(name):
     # One thread of OpenMP: its threads do not survive the fork by which the runs are started.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -51,8 +51,9 @@ def test_fifty_random_moments(name):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["wrong"] == []
-    stopped = {"SIGINT": "130", "SIGTERM": "143", "SIGKILL": "-9"}[name]
-    assert found["codes"].get(stopped, 0) >= 25  # most are stopped before they end
+    # Most are stopped before they end.
+    for code in ("-9",) if name == "SIGKILL" else ("130", "143"):
+        assert found["codes"].get(code, 0) >= 8
     assert sum(found["codes"].values()) == 50
 
 

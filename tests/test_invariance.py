@@ -16,7 +16,7 @@ from ksparse import KSparse
 
 # A smaller example would cost hundreds of fits.
 PHASES = (Phase.explicit, Phase.generate)
-thorough = settings(max_examples=6, deadline=None, derandomize=True, phases=PHASES)
+thorough = settings(max_examples=4, deadline=None, derandomize=True, phases=PHASES)
 storages = st.sampled_from(list(ARRAY_KINDS))
 
 
@@ -243,7 +243,7 @@ def test_what_is_given_besides_the_data_is_not_modified(kind):
 # Extreme numbers -----------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, phases=PHASES)
+@settings(max_examples=30, deadline=None, derandomize=True, phases=PHASES)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 25),
