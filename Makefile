@@ -68,10 +68,13 @@ test-lowest:
 		-c .venv-lowest/lowest.txt
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -q $(LOWEST_TESTS)
 
-# Known weaknesses of the packages that are installed; asks a server.
+# Known weaknesses of the packages that are installed; asks a server, and fails if it does not know
+# one of them.
 audit: .venv/dev
-	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/python -m pip freeze --quiet --exclude-editable > .venv/installed.txt
+	test -x .venv/audit/bin/python || $(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/python -m pip install --quiet pip-audit
+	.venv/audit/bin/pip-audit --strict --disable-pip --no-deps -r .venv/installed.txt
 
 # Chromium, in which the report is tested; without it those tests are skipped.
 browser:

@@ -41,6 +41,14 @@ def cells(simulated, tmp_path_factory):
     return path
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A shell lets what it starts in the background, such as tests, ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("name", ["stop", "SIGKILL"])
 def test_fifty_random_moments(name):
     # One thread of OpenMP: its threads do not survive the fork by which the runs are started.
@@ -70,6 +78,17 @@ def test_a_process_is_stopped_while_it_starts(cells, tmp_path, number, code, see
     if process.returncode == code:
         assert error.strip() == f"ksparse: {'interrupted' if code == 130 else 'terminated'}"
     assert names(tmp_path) == []
+
+
+def test_an_interrupt_that_is_ignored_in_the_background_stays_ignored(cells, tmp_path):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a process inherits from such a shell
+    words = [sys.executable, "-m", "ksparse", "run", str(cells), "-k", "3", "--genes", "5"]
+    process = subprocess.Popen([*words, "-o", str(tmp_path / "out")])
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    assert process.returncode == 0
+    assert names(tmp_path / "out") == RESULTS
 
 
 # Places that cannot be written to ---------------------------------------------------------

@@ -157,6 +157,23 @@ def test_the_gap_bounds_the_distance_to_the_minimum_anywhere_in_the_ball(seed, s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_the_gap_is_what_its_definition_says_at_any_point(seed, costs):
+    problem, T = make_problem(seed, costs)
+    X, targets = dense(problem, T)
+    W = np.random.default_rng(seed).normal(size=problem.correlation.shape) * 5
+    W[np.isinf(problem.costs)] = 0.0
+    gradient = X.T @ (X @ W - targets)
+    paid = (problem.costs > 0) & np.isfinite(problem.costs)
+    steepest = (np.abs(gradient[paid]) / problem.costs[paid, None]).max()
+    expected = (gradient * W)[paid].sum() + problem.radius * steepest
+    # What the free features gain by going to their optimum.
+    step = np.linalg.lstsq(X[:, problem.free], targets - X @ W, rcond=None)[0]
+    expected += ((X[:, problem.free] @ step) ** 2).sum() / 2
+    assert expected > 0
+    assert problem.evaluate(W).gap == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_gap_vanishes_at_the_minimum_only(seed, costs):
     problem, T = make_problem(seed, costs)
     _, best = minimum(problem, T)

@@ -19,8 +19,6 @@ __all__ = ["available_memory", "check_archive", "check_promise", "shown_bytes"]
 # Data may be larger than their file by this factor (deflate reaches 1,032), or by no more
 # than this many bytes.
 MOST_RATIO, PLENTY = 2000, 2**28
-# numpy's longest header of an array.
-HEADER = 2**16
 
 
 def shown_bytes(n: float) -> str:

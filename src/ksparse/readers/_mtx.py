@@ -78,7 +78,10 @@ def _matrix(path: Path, cells: tuple[Path, int], genes: tuple[Path, int]) -> Any
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         words = file.readline(LONGEST).decode("latin-1").lower().split()
         if words[:3] != ["%%matrixmarket", "matrix", "coordinate"] or words[4:] != ["general"]:
-            raise ValueError(f"{path} must begin with '%%MatrixMarket matrix coordinate'.")
+            raise ValueError(
+                f"{path} must begin with '%%MatrixMarket matrix coordinate integer general' "
+                "(or real, or pattern)."
+            )
         if words[3] not in ("integer", "real", "pattern"):
             raise ValueError(f"{path} holds {words[3]!r} values: give integer or real ones.")
         line = file.readline(LONGEST)
