@@ -23,7 +23,7 @@ KINDS = ("h5ad-csr", "h5ad-dense", "zarr-csr", "zarr-dense")
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
 
 
-def make(seed=0, m=2500, d=200, k=4, dtype=np.float32):
+def make(seed=0, m=1200, d=200, k=4, dtype=np.float32):
     """Log counts of clusters, sparse."""
     cells = ks.simulate.simulate_counts(m, d, k, random_state=seed)
     X = ks.simulate.log_normalise(cells.counts)

@@ -30,7 +30,7 @@ def chunked(X, sizes, kind):
 def test_threads_give_the_same_as_memory(kind, dtype, seed):
     X = make(seed, dtype=dtype)
     reference = KSparse(4, n_features=20, random_state=seed).fit(X)
-    for sizes in (700, (1, 1000, 1499)):
+    for sizes in (350, (1, 500, 699)):
         array = chunked(X, sizes, kind)
         model = KSparse(4, n_features=20, random_state=seed).fit(array)
         same(model, reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,29 @@ def test_a_process_is_stopped_while_it_starts(cells, tmp_path, number, code, see
     if process.returncode == code:
         assert error.strip() == f"ksparse: {'interrupted' if code == 130 else 'terminated'}"
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("where", ["ksparse.estimator.fit_matrix", "ksparse.cli._jobs.write_json"])
+def test_a_signal_is_not_lost_where_its_exception_is(
+    cells, tmp_path, monkeypatch, capsys, number, code, where
+):
+    # Libraries have finalizers, callbacks and bare excepts that swallow any exception.
+    module, name = where.rsplit(".", 1)
+    real = getattr(importlib.import_module(module), name)
+
+    def swallow(*values, **options):
+        with suppress(BaseException):
+            signal.raise_signal(number)
+        return real(*values, **options)
+
+    monkeypatch.setattr(where, swallow)
+    assert run("run", cells, "-k", "3", "--genes", "5", "-o", tmp_path / "out") == code
+    word = "interrupted" if code == 130 else "terminated"
+    assert capsys.readouterr().err.strip() == f"ksparse: {word}"
+    assert names(tmp_path) == []
+    monkeypatch.undo()
+    assert run("run", cells, "-k", "3", "--genes", "5", "-o", tmp_path / "out") == 0
 
 
 def test_an_interrupt_that_is_ignored_in_the_background_stays_ignored(cells, tmp_path):

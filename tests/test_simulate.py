@@ -9,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from ksparse import simulate
-from ksparse.files import held_signals, new_file
+from ksparse.files import new_file
 from ksparse.normalise import log_normalise, looks, looks_like_counts
+from ksparse.signals import held_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -4,38 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-__all__ = ["held_signals", "new_file", "write_csv"]
-
-
-@contextmanager
-def held_signals() -> Iterator[None]:
-    """Let an interrupt, or the request to end, wait until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    waiting: list[tuple[int, FrameType | None]] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {n: signal.signal(n, lambda *which: waiting.append(which)) for n in numbers}
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number])
-        for came, frame in waiting[:1]:
-            handler = before[signal.Signals(came)]
-            if callable(handler):
-                handler(came, frame)
-            elif handler == signal.SIG_DFL:
-                signal.raise_signal(came)
+__all__ = ["new_file", "write_csv"]
 
 
 @contextmanager

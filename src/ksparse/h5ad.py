@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ksparse.files import held_signals, new_file
+from ksparse.files import new_file
+from ksparse.signals import held_signals
 
 __all__ = ["write_h5ad"]
 

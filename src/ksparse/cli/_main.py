@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import errno
 import re
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import click
 
 from ksparse import __version__
+from ksparse.signals import Terminated, answered_signals
 
 __all__ = ["in_shell_words", "main"]
-
-
-class Terminated(BaseException):
-    """The process was asked to end (SIGTERM)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        with _signals():
+        with answered_signals():
             if words == ["--version"]:  # without waiting for the numerical libraries
                 click.echo(f"ksparse {__version__}")
                 return 0
@@ -124,23 +118,6 @@ def _silence() -> None:
 
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that what is half done is cleared away."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ksparse.files import held_signals
+from ksparse.signals import held_signals
 
 __all__ = ["check_file", "new_folder"]
 
