@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -272,6 +273,25 @@ def test_version_3_of_zarr_is_looked_at_too(tmp_path):
     refused(path, "is packed with 'pickle'")
     (path / "X" / "zarr.json").write_text("{")
     refused(path, "is damaged, in X/zarr.json")
+
+
+@pytest.mark.parametrize("place", ["uns/about/array", "layers/dense", "obs/n"])
+def test_an_error_that_is_kept_does_not_lock_other_threads_out(tmp_path, place):
+    # A loop of old h5py that an exception has left holds its lock as long as the traceback lives.
+    import h5py
+
+    good = h5ad(tmp_path)
+    bad = tmp_path / "bad.h5ad"
+    bad.write_bytes(good.read_bytes())
+    with h5py.File(bad, "r+") as file:
+        file[place].attrs["encoding-type"] = "nonsense"
+    with pytest.raises(ValueError, match=r"bad.h5ad cannot be read") as kept:
+        read(bad)
+    other = threading.Thread(target=read, args=[good], daemon=True)
+    other.start()
+    other.join(60)
+    assert not other.is_alive()
+    assert kept.tb is not None
 
 
 def test_links_to_other_files_are_not_followed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -121,18 +122,32 @@ def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
     """Read; whatever a library stumbles over in a damaged file becomes one sentence."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(Observation|Variable) names are not unique")
+        warnings.filterwarnings("ignore", "Transforming to str index")  # even if it is empty
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # too large for float32
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         try:
             return reader()
         except (ValueError, OSError, MemoryError, ImportError) as error:
+            _let_go(error)
             # Ours name the file; those of libraries may not, and may have many lines.
             if str(path) in str(error) and "\n" not in str(error):
                 raise
             raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error
         except Exception as error:  # the libraries' ways to fail are not documented
+            _let_go(error)
             raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Empty the frames that an error keeps alive.
+
+    h5py <= 3.10 holds its lock while a loop over a group is not done: whoever keeps the error
+    (a notebook does) would keep other threads from reading any file, for ever.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _first_line(error: BaseException) -> str:
