@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from ksparse import assignment
 from ksparse.assignment import (
@@ -66,6 +68,12 @@ def test_the_centroid_of_an_empty_cluster_is_zero():
     P = np.array([[1.0, 2.0], [3.0, 4.0]])
     found = centroids(P, np.array([2, 2]), 4)
     assert found.tolist() == [[0, 0], [0, 0], [2, 3], [0, 0]]
+
+
+def test_weights_may_be_as_small_as_they_like():
+    P, labels = np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 5.0]]), np.array([0, 0, 1])
+    found = centroids(P, labels, 2, np.array([0.1, 0.3, 1e-9]))
+    np.testing.assert_allclose(found, [[2.5, 5.0], [5.0, 5.0]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -140,6 +148,16 @@ def test_an_empty_cluster_gets_the_sample_farthest_from_its_centroid():
     labels = np.array([0, 0, 2, 2, 2])
     assert fill_empty(P, labels, 3).tolist() == [0, 0, 2, 2, 1]
     assert labels.tolist() == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_farthest_is_found_in_any_direction(seed):
+    P = np.random.default_rng(seed).normal(size=(12, 3))
+    labels = np.arange(12) % 2
+    centres = np.array([P[labels == g].mean(axis=0) for g in range(2)])
+    farthest = np.linalg.norm(P - centres[labels], axis=1).argmax()
+    moved = np.flatnonzero(fill_empty(P, labels, 3) != labels)
+    assert moved.tolist() == [farthest]
 
 
 def test_a_sample_alone_in_its_cluster_is_not_taken():
@@ -343,6 +361,12 @@ def test_labels_within_the_largest_inertia_beat_better_margins_beyond_it():
     assert adjusted_rand_score(found.labels, WHOLE) < 0.5
 
 
+def test_an_inertia_equal_to_the_largest_is_allowed():
+    cut = assign(LINE, 2, rng_of(0), n_init=0, current=CUT)
+    found = assign(LINE, 2, rng_of(0), n_init=40, current=CUT, max_inertia=cut.inertia)
+    assert np.array_equal(found.labels, cut.labels)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_where_every_run_is_beyond_the_largest_inertia_the_best_margin_wins(seed):
     found = assign(LINE, 2, rng_of(seed), n_init=40, current=WHOLE, max_inertia=0.0)
@@ -355,6 +379,44 @@ def test_where_every_run_is_beyond_the_largest_inertia_the_best_margin_wins(seed
 @pytest.fixture
 def few_replicated(monkeypatch):
     monkeypatch.setattr(assignment, "MAX_REPLICATED", 60)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What each run of k-means was given: its samples, and the threads it may use."""
+    seen = []
+    real = KMeans.fit
+
+    def fit(self, X, *values, **options):
+        threads = [
+            pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"
+        ]
+        seen.append((len(X), max(threads)))
+        return real(self, X, *values, **options)
+
+    monkeypatch.setattr(KMeans, "fit", fit)
+    return seen
+
+
+@pytest.mark.parametrize("n_init", [1, 3])
+def test_replicates_run_on_twenty_thousand_samples_at_most(runs, n_init):
+    P = np.random.default_rng(0).normal(size=(20_001, 1))
+    assign(P[:-1], 2, rng_of(0), n_init=n_init)
+    assert [n for n, _ in runs] == [20_000] * n_init
+    runs.clear()
+    assign(P, 2, rng_of(0), n_init=n_init)
+    assert [n for n, _ in runs] == [20_000] * n_init + [20_001]
+    runs.clear()
+    assign(P, 2, rng_of(0), n_init=0, current=(P[:, 0] > 0).astype(np.intp))
+    assert [n for n, _ in runs] == [20_001]
+
+
+@pytest.mark.parametrize("m, k, threads", [(50, 12, 1), (9_999, 10, 1), (10_000, 10, 2)])
+def test_small_data_are_clustered_in_one_thread(runs, m, k, threads):
+    P = np.random.default_rng(0).normal(size=(m, 2))
+    with threadpool_limits(2, user_api="openmp"):
+        assign(P, k, rng_of(0), n_init=1)
+    assert runs == [(m, threads)]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
