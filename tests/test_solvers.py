@@ -366,6 +366,23 @@ def test_fista_does_not_always_fall_so_its_best_point_is_a_choice():
     assert np.diff(history).max() > 0
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("seed", range(10))
+def test_fista_ends_at_the_first_point_with_a_small_gap(monkeypatch, seed, tol):
+    problem, _ = make_problem(seed, share=0.9, mixing=1.0)
+    gaps, real = [], Problem.evaluate
+
+    def evaluate(self, W):
+        found = real(self, W)
+        gaps.append(found.gap)
+        return found
+
+    monkeypatch.setattr(Problem, "evaluate", evaluate)
+    solution = SOLVERS["fista"](problem, tol=tol, max_iter=5_000)
+    assert solution.converged
+    assert solution.gap == gaps[-1] <= tol * problem.scale < min(gaps[:-1])
+
+
 @pytest.mark.parametrize("threshold", [0.01, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fista_with_a_threshold_has_no_smaller_weights(seed, threshold):
@@ -409,6 +426,15 @@ def test_working_set_reaches_a_gap_of_a_millionth_on_correlated_features(seed, s
     problem, T = make_problem(seed, "weighted", m=200, d=30, r=3, share=share, mixing=2.0)
     assert np.linalg.cond(dense(problem, T)[0]) < 1000
     assert SOLVERS["working_set"](problem, tol=1e-6).converged
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_most_correlated_features_are_looked_at_first(seed):
+    problem, _ = make_problem(seed, m=150, d=500, r=2, share=0.02, mixing=0.0)
+    assert SOLVERS["working_set"](problem, tol=1e-8).n_iter == 1
+    for n in (1, 8, 20):
+        quick, whole = (select_features(problem, n, exact=exact) for exact in (False, True))
+        assert rows_of(quick.solution.weights).tolist() == rows_of(whole.solution.weights).tolist()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
