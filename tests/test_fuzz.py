@@ -110,11 +110,15 @@ def test_zarr_that_announces_too_much_is_refused(tmp_path, version, what):
 def test_text_of_zarr_that_announces_too_much_is_refused(tmp_path):
     fuzzing._zarr(tmp_path / "a.zarr")
     chunks = [p for p in tmp_path.rglob("uns/about/text/*") if p.name == "0"]
-    if not chunks:
+    about = json.loads((chunks[0].parent / ".zarray").read_text()) if chunks else {}
+    if not about.get("filters"):
         pytest.skip("this anndata writes another format")
-    content = chunks[0].read_bytes()
-    at = content.index(b"\x01\0\0\0\x05\0\0\0words")  # one text of five letters
-    chunks[0].write_bytes(content[:at] + b"\xff\xff\xff\x7f" + content[at + 4 :])
+    import numcodecs
+
+    codec = numcodecs.get_codec(about["compressor"])
+    content = bytes(codec.decode(chunks[0].read_bytes()))
+    assert content == b"\x01\0\0\0\x05\0\0\0words"  # one text of five letters
+    chunks[0].write_bytes(codec.encode(b"\xff\xff\xff\x7f" + content[4:]))
     refused(tmp_path / "a.zarr", "is damaged")
 
 

@@ -374,6 +374,27 @@ def test_hovering_names_a_cell_and_clicking_one_highlights_its_cluster(visit, pa
     painted(page, f"cluster:null:cluster{cluster}")
 
 
+def test_a_click_at_the_edge_of_a_cell_means_the_cell_that_is_named(visit, page_file, adata):
+    page = visit(page_file)
+    page.locator("#cells").scroll_into_view_if_needed()
+    box = page.locator("#cells").bounding_box()
+    y = box["y"] + box["height"] / 2
+    named, x = [], box["x"]
+    while len(named) < 300:
+        # Into a cell in large steps, back out in small ones: not only whole pixels.
+        x += -0.3 if named else 7.0
+        page.mouse.move(x, y)
+        if page.locator("#tip").is_visible():
+            named.append((x, page.inner_text("#tip").splitlines()[0]))
+        elif named:
+            break
+    for x, name in named[-2:]:
+        page.mouse.click(x, y)
+        painted(page, f"cluster:null:cluster{adata.obs['ksparse'][name]}")
+        page.click("#clear")
+        painted(page, "cluster:null:")
+
+
 def test_the_download_has_the_rows_that_are_shown(visit, page_file, adata):
     page = visit(page_file)
     with page.expect_download() as waiting:

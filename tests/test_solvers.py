@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import hadamard
 from scipy.optimize import nnls
 
 from conftest import make_clusters
@@ -366,6 +367,16 @@ def test_fista_does_not_always_fall_so_its_best_point_is_a_choice():
     assert np.diff(history).max() > 0
 
 
+@pytest.mark.parametrize("n_iter", [1, 7, 40])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fista_leaves_free_features_at_their_optimum_wherever_it_ends(seed, n_iter):
+    problem, _ = make_problem(seed, "free", share=0.6)
+    solution = SOLVERS["fista"](problem, tol=0.0, max_iter=n_iter)
+    gradient = problem.evaluate(solution.weights).gradient
+    assert np.abs(gradient[problem.free]).max() < 1e-10 * problem.scale
+    assert solution.objective_history.size == n_iter + 2  # refitted once
+
+
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4, 1e-5])
 @pytest.mark.parametrize("seed", range(10))
 def test_fista_ends_at_the_first_point_with_a_small_gap(monkeypatch, seed, tol):
@@ -608,6 +619,21 @@ def test_duplicated_features_are_a_tie_or_share_a_weight_and_never_exceed_the_nu
         assert selection.tied or norms[norms > 0].min() > 1e-8 * norms.max()
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("size", [1e-6, 1.0])
+def test_only_copies_share_a_weight_not_all_of_the_same_size(size, sign):
+    Q = hadamard(8).astype(float)[:, 1:4]  # orthogonal without any rounding
+    # A large feature that is shut out, the target, a feature of the target's size, a copy.
+    X = np.column_stack([Q[:, 0], size * Q[:, 1], size * Q[:, 2], sign * size * Q[:, 1]])
+    costs = np.array([np.inf, 1.0, 1.0, 1.0])
+    problem = problem_of(X, Q[:, 1:2], costs)
+    selection = select_features(problem, 3, columns=np.arange(1, 4))
+    W = selection.solution.weights[:, 0]
+    assert np.flatnonzero(W).tolist() == [1, 3]
+    assert W[1] == pytest.approx(sign * W[3])
+    assert selection.tied
+
+
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fewer_informative_features_than_asked_for_are_all_selected_and_a_tie(seed, exact):
@@ -620,6 +646,7 @@ def test_fewer_informative_features_than_asked_for_are_all_selected_and_a_tie(se
         selection = select_features(problem, n, exact=exact)
         assert rows_of(selection.solution.weights).tolist() == [2, 5, 9]
         assert selection.tied
+        assert selection.penalty < 1e-8 * np.abs(problem.correlation).max()  # the end of the path
     assert not select_features(problem, 3).tied
 
 

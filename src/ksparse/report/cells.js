@@ -134,7 +134,8 @@ function nearest(x, y) {
 function hover(event) {
   const tip = byId("tip"), canvas = byId("cells");
   const box = canvas.getBoundingClientRect();
-  const x = event.clientX - box.left, y = event.clientY - box.top;
+  // Clicks come in whole pixels, movements may not: both have to mean the same cell.
+  const x = Math.floor(event.clientX) - box.left, y = Math.floor(event.clientY) - box.top;
   const i = cells.grid ? nearest(x, y) : -1;
   tip.hidden = i < 0;
   if (i < 0) return -1;

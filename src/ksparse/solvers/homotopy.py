@@ -320,7 +320,7 @@ class LassoPaths:
         """Go on to the next penalty at which exactly `n` features are in use.
 
         Where more than one enters at the same penalty and the number is passed over, go
-        to where there are more; if so many never enter, to the end of the path.
+        to where there are more; if so many never enter, to (nearly) the end of the path.
         """
         uses = np.sum([part.sign != 0 for part in self.parts], axis=0)
         count = int(np.count_nonzero(uses))
@@ -348,8 +348,8 @@ class LassoPaths:
                     penalty = float(at[e + 1] + 0.1 * (at[e] - at[e + 1]))
                     self._return_to(states, penalty)
                     return Found(penalty, count == n)
-        self._follow(0.0)
-        return Found(0.0, False)
+        # Not to 0: there, features enter that have nothing but rounding to give.
+        return Found(min(self.penalty, self.top), False)
 
     def go_to_norm(self, radius: float) -> Found:
         """Go on to the penalty at which the weighted l1 norm is `radius`.
