@@ -377,6 +377,16 @@ def test_fista_leaves_free_features_at_their_optimum_wherever_it_ends(seed, n_it
     assert solution.objective_history.size == n_iter + 2  # refitted once
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fista_leaves_free_features_at_their_optimum_where_it_converges(seed, tol):
+    problem, _ = make_problem(seed, "free", share=0.6)
+    solution = SOLVERS["fista"](problem, tol=tol, max_iter=5_000)
+    assert solution.converged
+    gradient = problem.evaluate(solution.weights).gradient
+    assert np.abs(gradient[problem.free]).max() < 1e-10 * problem.scale
+
+
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4, 1e-5])
 @pytest.mark.parametrize("seed", range(10))
 def test_fista_ends_at_the_first_point_with_a_small_gap(monkeypatch, seed, tol):
@@ -428,7 +438,7 @@ def test_working_set_reaches_a_gap_of_a_millionth_when_asked(seed, shape, share)
     solution = SOLVERS["working_set"](problem, tol=1e-6)
     assert solution.converged
     assert solution.gap <= 1e-6 * problem.scale
-    assert problem.norm(solution.weights) <= problem.radius * (1 + 1e-9)
+    assert problem.norm(solution.weights) <= problem.radius * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 1.5])
