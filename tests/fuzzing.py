@@ -182,7 +182,9 @@ def _read(path):
     assert adata.n_vars > 0
     data = [*([] if adata.X is None else [adata.X]), *adata.layers.values()]
     assert data
-    assert all(X.shape == (len(adata.obs_names), len(adata.var_names)) for X in data)
+    # A layer may have more axes, as anywhere in AnnData; it is refused where it is used.
+    assert all(X.shape[:2] == (len(adata.obs_names), len(adata.var_names)) for X in data)
+    assert adata.X is None or adata.X.ndim == 2
     assert adata.X is None or np.dtype(adata.X.dtype).kind in "fiub"
     return "read"
 

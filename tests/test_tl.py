@@ -554,6 +554,15 @@ def test_impossible_shares_are_refused(clustered, simulated, share):
         ks.tl.predict(clustered, simulated.copy(), min_share=share)
 
 
+def test_a_layer_of_more_than_two_axes_is_refused_only_where_it_is_used(simulated):
+    adata = simulated.copy()
+    adata.layers["deep"] = np.ones((*adata.shape, 3), dtype=np.float32)
+    with pytest.raises(ValueError, match=r"layer='deep' must be cells x genes, got .* 3\)\."):
+        ks.tl.ksparse(adata, 3, layer="deep", **FIT)
+    ks.tl.ksparse(adata, 3, normalize="log1p", **FIT)
+    assert "ksparse" in adata.obs
+
+
 # embed and path
 
 

@@ -83,6 +83,8 @@ def matrix_of(adata: AnnData, layer: str | None, memory_limit: Any = None) -> An
         if layer not in adata.layers:
             raise ValueError(f"layer={layer!r} is not in adata.layers: {_choices(adata.layers)}.")
         X = adata.layers[layer]
+        if len(X.shape) != 2:  # which AnnData allows
+            raise ValueError(f"layer={layer!r} must be cells x genes, got the shape {X.shape}.")
     if adata.isbacked and adata.is_view:
         adata = adata.to_memory()  # rows of a view are not in their order in the file
         X = adata.X if layer is None else adata.layers[layer]
