@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-newest test-3.13 test-lowest audit browser venv lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -24,7 +24,9 @@ venv: .venv/dev
 demo: .venv/demo
 	$(BIN)/ksparse demo --force
 
-test: .venv/dev lint browser
+test:
+	$(MAKE) -j 2 venv venv-3.12 venv-3.13
+	$(MAKE) lint browser
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs \
 		--cov --cov-report=term:skip-covered --cov-fail-under=95
 	$(MAKE) -j 2 test-newest test-3.13
@@ -33,26 +35,32 @@ test: .venv/dev lint browser
 PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \
 	$$python -c '' 2>/dev/null && echo $$python && break; done)
 ANNDATA_TESTS := tests/test_tl.py tests/test_pl.py tests/test_readers.py tests/test_identical.py
-test-newest:
-ifeq ($(PYTHON312),)
-	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'
-else
+.venv-3.12/dev: pyproject.toml
 	test -x .venv-3.12/bin/python || $(PYTHON312) -m venv .venv-3.12
 	.venv-3.12/bin/python -m pip install --quiet --upgrade pip
 	.venv-3.12/bin/python -m pip install --quiet -e '.[anndata,test]' 'scanpy>=1.12' 'anndata>=0.13'
+	touch $@
+venv-3.12: $(if $(PYTHON312),.venv-3.12/dev)
+test-newest: venv-3.12
+ifeq ($(PYTHON312),)
+	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'
+else
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.12/bin/python -m pytest -n 2 -q -k 'not umap' $(ANNDATA_TESTS)
 endif
 
 # The results with Python 3.13 and the core dependencies alone, where it is there.
 PYTHON313 := $(shell for python in python3.13 $(HOME)/.pyenv/versions/3.13*/bin/python; do \
 	$$python -c '' 2>/dev/null && echo $$python && break; done)
-test-3.13:
-ifeq ($(PYTHON313),)
-	@echo '*** Python 3.13 is not here: NOT tested with it ***'
-else
+.venv-3.13/dev: pyproject.toml
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
 	.venv-3.13/bin/python -m pip install --quiet --upgrade pip
 	.venv-3.13/bin/python -m pip install --quiet -e . pytest
+	touch $@
+venv-3.13: $(if $(PYTHON313),.venv-3.13/dev)
+test-3.13: venv-3.13
+ifeq ($(PYTHON313),)
+	@echo '*** Python 3.13 is not here: NOT tested with it ***'
+else
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.13/bin/python -m pytest --noconftest -q \
 		tests/test_identical.py
 endif

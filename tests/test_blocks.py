@@ -71,7 +71,7 @@ def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed):
     {"n_features": 10, "solver": "fista", "init": "pca"},
 ], ids=str)  # fmt: skip
 def test_every_setting_gives_the_same(tmp_path, options):
-    X = make(m=900)
+    X = make(m=600)
     stored = store(X, tmp_path, "h5ad-csr")
     common = {"random_state": 0, **options}
     same(KSparse(4, memory_limit=LIMIT, **common).fit(stored), KSparse(4, **common).fit(X))

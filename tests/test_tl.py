@@ -554,6 +554,7 @@ def test_impossible_shares_are_refused(clustered, simulated, share):
         ks.tl.predict(clustered, simulated.copy(), min_share=share)
 
 
+@pytest.mark.filterwarnings("ignore:Layer 'deep' must be 2-dimensional")  # anndata 0.13
 def test_a_layer_of_more_than_two_axes_is_refused_only_where_it_is_used(simulated):
     adata = simulated.copy()
     adata.layers["deep"] = np.ones((*adata.shape, 3), dtype=np.float32)
