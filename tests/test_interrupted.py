@@ -60,9 +60,10 @@ def test_fifty_random_moments(name):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["wrong"] == []
-    # Most are stopped before they end.
-    for code in ("-9",) if name == "SIGKILL" else ("130", "143"):
-        assert found["codes"].get(code, 0) >= 8
+    # Most are stopped before they end; SIGINT and SIGTERM share the moments.
+    stopped = [found["codes"].get(code, 0) for code in ("-9", "130", "143")]
+    assert sum(stopped) >= 25
+    assert name == "SIGKILL" or min(stopped[1:]) >= 8
     assert sum(found["codes"].values()) == 50
 
 
