@@ -1,10 +1,13 @@
-# Two commands matter: `make demo` runs the main job, `make test` runs all tests.
-# Both set up what they need in .venv; only python3 (>= 3.11) and make must be there.
+# What matters: `make demo` runs the main job, `make test` runs the tests in a few minutes, and
+# `make test-all` runs all of them, with other versions of Python and of the dependencies, too.
+# Each sets up what it needs; only python3 (>= 3.11) and make must be there.
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Test processes share the cores: one thread each.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -24,12 +27,23 @@ venv: .venv/dev
 demo: .venv/demo
 	$(BIN)/ksparse demo --force
 
+# What a change needs: every feature, some minutes.
 test:
-	$(MAKE) -j 2 venv venv-3.12 venv-3.13
-	$(MAKE) lint browser
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs \
-		--cov --cov-report=term:skip-covered --cov-fail-under=95
-	$(MAKE) -j 2 test-newest test-3.13
+	$(MAKE) -j 2 venv browser
+	$(MAKE) lint
+	$(PYTEST)
+
+# All: many seeds, sizes and kinds of data, interrupts, damaged files; other versions.
+test-all:
+	$(MAKE) -j 2 venv venv-3.12 venv-3.13 venv-lowest browser
+	$(MAKE) lint
+	$(MAKE) test-thorough
+	$(MAKE) test-newest
+	$(MAKE) test-3.13
+	$(MAKE) test-lowest
+
+test-thorough: .venv/dev browser
+	$(PYTEST) --thorough --cov --cov-report=term:skip-covered --cov-fail-under=95
 
 # The AnnData parts with scanpy 1.12 and anndata 0.13, which need Python 3.12, where it is there.
 PYTHON312 := $(shell for python in python3.12 $(HOME)/.pyenv/versions/3.12*/bin/python; do \
@@ -45,7 +59,8 @@ test-newest: venv-3.12
 ifeq ($(PYTHON312),)
 	@echo '*** Python 3.12 is not here: NOT tested with scanpy 1.12 and anndata 0.13 ***'
 else
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.12/bin/python -m pytest -n 2 -q -k 'not umap' $(ANNDATA_TESTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-3.12/bin/python -m pytest -n 2 -q --thorough -k 'not umap' \
+		$(ANNDATA_TESTS)
 endif
 
 # The results with Python 3.13 and the core dependencies alone, where it is there.
@@ -68,12 +83,15 @@ endif
 # Exactly the lower bounds of pyproject.toml.
 LOWEST_TESTS := $(addprefix tests/test_,balls.py solvers.py homotopy.py estimator.py bad_input.py \
 	identical.py saving.py readers.py fuzz.py tl.py pl.py cli.py blocks.py dask.py report.py)
-test-lowest:
+.venv-lowest/dev: pyproject.toml tests/lowest.py
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python tests/lowest.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
 	.venv-lowest/bin/python -m pip install --quiet -e '.[plot,anndata,baselines,dask,test]' \
 		-c .venv-lowest/lowest.txt
+	touch $@
+venv-lowest: .venv-lowest/dev
+test-lowest: venv-lowest
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n 2 -q $(LOWEST_TESTS)
 
 # Known weaknesses of the packages that are installed; asks a server, and fails if it does not know

@@ -13,11 +13,12 @@ from sklearn.decomposition import PCA
 
 from common import load, timed
 from ksparse import KSparse
-from ksparse.decomposition import spectral_norm
-from ksparse.embedding import spectral_embedding
+from ksparse.core.selectors import SELECTORS
+from ksparse.core.solvers import SOLVERS
+from ksparse.core.targets import TARGETS
+from ksparse.core.w_step import Problem
 from ksparse.matrix import as_matrix
-from ksparse.solvers import SOLVERS, Problem, select_features
-from ksparse.targets import embedded_targets
+from ksparse.search.fit import prepare
 
 
 def pca_kmeans(X):
@@ -45,11 +46,10 @@ def main():
                 ratios.append(timed(lambda model=model, data=data: model.fit(data))[1] / peer)
             print(f"| init={init!r}, {name} | {np.median(ratios):.1f} |", flush=True)
 
-    matrix = as_matrix(dense)
-    matrix.rescale(spectral_norm(matrix))
-    embedding = spectral_embedding(matrix, k + 4, np.random.RandomState(0)).rows
+    prepared = prepare(as_matrix(dense), k + 4, np.random.RandomState(0))
+    matrix, embedding = prepared.matrix, prepared.embedding(k + 4).rows
     labels = np.unique(classes, return_inverse=True)[1]
-    targets = embedded_targets(matrix, embedding, labels, k)
+    targets = TARGETS["embedding"].targets(matrix, embedding, labels, k, None)
     problem = Problem(
         matrix,
         matrix.cluster_sums(labels, k).T @ targets,
@@ -57,7 +57,7 @@ def main():
         np.inf,
         np.ones(dense.shape[1]),
     )
-    radius = select_features(problem, 100).radius
+    radius = SELECTORS["l1"].select(problem, 100).radius
     print(f"\nW-step at eta = {radius:.0f} to a relative gap of 1e-4:\n")
     print("| solver | time / working_set | iterations | gap | objective | features |")
     print("|---|---|---|---|---|---|")

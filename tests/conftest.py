@@ -1,8 +1,10 @@
-"""Array kinds and small data that all tests share."""
+"""The two tiers of the tests, and the array kinds and small data that all tests share."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,71 @@ from threadpoolctl import threadpool_limits
 if "PYTEST_XDIST_WORKER" in os.environ:
     threadpool_limits(1)
 
+# The two tiers --------------------------------------------------------------------------
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="also run what is marked thorough: more seeds, sizes, kinds of data and examples",
+    )
+
+
+_thorough = False
+
+
+def pytest_configure(config):
+    global _thorough
+    _thorough = config.getoption("thorough")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not _thorough:
+        marked = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=marked)
+
+
+def thorough_params(default, thorough):
+    """Return parameters for `pytest.mark.parametrize`: of every run, then of thorough runs.
+
+    A tuple is the values of several arguments, as `parametrize` takes them.
+    """
+    mark = pytest.mark.thorough
+    return [
+        *default,
+        *(pytest.param(*(p if isinstance(p, tuple) else (p,)), marks=mark) for p in thorough),
+    ]
+
+
+def seeds(default, thorough):
+    """Return the seeds 0, 1, ... as parameters: `default` in every run, `thorough` in all."""
+    return thorough_params(range(default), range(default, thorough))
+
+
+def crossed(*axes):
+    """Return all combinations of the values as parameters, for thorough runs.
+
+    Every run has just enough of them that each value occurs.
+    """
+    longest = max(len(axis) for axis in axes)
+    default = {tuple(i % len(axis) for axis in axes) for i in range(longest)}
+    every = itertools.product(*(range(len(axis)) for axis in axes))
+    return [
+        pytest.param(
+            *(axis[i] for axis, i in zip(axes, places, strict=True)),
+            marks=() if places in default else pytest.mark.thorough,
+        )
+        for places in every
+    ]
+
+
+def examples(default, thorough):
+    """Return how many examples hypothesis tries, which depends on the tier."""
+    return thorough if _thorough else default
+
+
 # Sparse and dense containers in which the same data must give the same answer.
 ARRAY_KINDS = {
     "dense_c": np.ascontiguousarray,
@@ -27,7 +94,11 @@ ARRAY_KINDS = {
 }
 
 
-@pytest.fixture(params=list(ARRAY_KINDS))
+@pytest.fixture(
+    params=thorough_params(
+        ["dense_c", "dense_f", "csr_matrix", "csc_array"], ["csr_array", "csc_matrix"]
+    )
+)
 def array_kind(request):
     """A function that puts a dense array in one kind of container."""
     return ARRAY_KINDS[request.param]
@@ -52,6 +123,14 @@ def make_clusters(seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=
 @pytest.fixture
 def clusters():
     return make_clusters()
+
+
+@pytest.fixture
+def interruptible():
+    """Let SIGINT stop what a test starts, as a shell in the background would not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

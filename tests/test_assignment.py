@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from ksparse import assignment
-from ksparse.assignment import (
+from ksparse.core import y_step as assignment
+from ksparse.core.y_step import (
     assign,
     centroids,
     distances,

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from conftest import ARRAY_KINDS, make_clusters
-from ksparse import KSparse
+from conftest import ARRAY_KINDS, make_clusters, seeds
+from ksparse import KSparse, feature_path, stability_selection
 
-SEEDS = range(1)
+SEEDS = seeds(1, 2)
 INF, NAN = math.inf, math.nan
 METHODS = ["predict", "predict_proba", "project", "score"]
 STORAGE = [np.array, sp.csr_array, sp.csc_array]
@@ -123,17 +123,51 @@ def test_more_clusters_than_samples_are_refused(container, k):
 
 @pytest.mark.parametrize("container", ARRAY_KINDS.values(), ids=list(ARRAY_KINDS))
 @pytest.mark.parametrize("n_distinct", [1, 2])
-def test_more_clusters_than_distinct_samples_are_refused(container, n_distinct):
+def test_every_distinct_sample_is_a_cluster_where_there_are_fewer_than_clusters(
+    container, n_distinct
+):
     data = np.resize(X[:n_distinct], X.shape)
-    parts = [f"X has {n_distinct} distinct samples", "n_clusters=3"]
-    assert_refused(ValueError, parts, model(), container(data))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = model().fit(container(data))
+    told = [warning for warning in caught if warning.category is ConvergenceWarning]
+    assert len(told) == 1
+    assert f"{n_distinct} distinct samples, fewer than n_clusters=3" in str(told[0].message)
+    assert told[0].filename == __file__
+    assert len(fitted.centroids_) == n_distinct
+    assert len(set(fitted.labels_)) == n_distinct
+    for sample in range(n_distinct):  # equal samples are in one cluster
+        assert len(set(fitted.labels_[sample::n_distinct])) == 1
+    np.testing.assert_array_equal(fitted.predict(container(data)), fitted.labels_)
+    assert fitted.predict_proba(container(data)).shape == (30, n_distinct)
+    assert all(np.isfinite(value).all() for value in vars(fitted).values()
+               if isinstance(value, np.ndarray) and value.dtype.kind == "f")  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:n_features=2 could not be met")
+def test_labels_to_start_from_do_not_matter_where_samples_are_too_few():
+    data = np.resize(X[:2], X.shape)
+    with pytest.warns(ConvergenceWarning, match="2 distinct samples"):
+        fitted = KSparse(3, n_features=2, init=LABELS, random_state=0).fit(data)
+    assert len(fitted.centroids_) == 2
+
+
+@pytest.mark.parametrize("function", [feature_path, stability_selection])
+def test_functions_of_many_fits_refuse_more_clusters_than_distinct_samples(function):
+    data = np.resize(X[:2], X.shape)
+    given = {"n_features": [1, 2]} if function is feature_path else {"n_features": 2}
+    with pytest.raises(ValueError, match=r"2 distinct samples, which should be >= n_clusters=3"):
+        function(data, 3, **given)
+
+
+@pytest.mark.filterwarnings("ignore:n_features=2 could not be met")
+@pytest.mark.filterwarnings("ignore:.*nothing to tell apart")
 def test_zeros_of_either_sign_are_not_distinct():
     data = np.where(np.arange(30)[:, None] < 15, 0.0, -0.0) * np.ones(4)
     for container in (np.array, sp.csr_array):
-        parts = ["X has 1 distinct samples", "n_clusters=3"]
-        assert_refused(ValueError, parts, model(n_features=2), container(data))
+        with pytest.warns(ConvergenceWarning, match="X has 1 distinct samples"):
+            fitted = model(n_features=2).fit(container(data))
+        assert not fitted.labels_.any()
 
 
 @pytest.mark.parametrize("method", ["fit", *METHODS])
@@ -387,12 +421,15 @@ def test_wrong_weights_of_samples_are_refused(weights, parts):
         assert part in str(caught.value)
 
 
-def test_more_clusters_than_distinct_samples_of_positive_weight_are_refused():
+@pytest.mark.filterwarnings("ignore:n_features=4 could not be met")
+def test_samples_without_weight_do_not_count_as_distinct():
     data = X.copy()
     data[:20] = data[0]
     weights = np.append(np.ones(21), np.zeros(9))
-    parts = ["2 distinct samples", "n_clusters=3"]
-    assert_refused(ValueError, parts, model(), data, sample_weight=weights)
+    with pytest.warns(ConvergenceWarning, match="X has 2 distinct samples"):
+        fitted = model().fit(data, sample_weight=weights)
+    assert len(fitted.centroids_) == 2
+    assert fitted.labels_.shape == (30,)
 
 
 # Before and after the fit --------------------------------------------------------------
@@ -506,7 +543,7 @@ def test_of_duplicated_features_exactly_as_many_as_asked_are_selected(n_features
         found = model(n_features=n_features, init=labels).fit(data)
     assert found.n_features_selected_ == n_features
     for warning in caught:
-        assert warning.category is UserWarning
+        assert issubclass(warning.category, UserWarning)
         assert f"exactly n_features={n_features} features" in str(warning.message)
 
 
@@ -641,13 +678,16 @@ def test_untidy_sparse_data_give_the_result_of_tidy_ones(flaw, kind, settings, s
         np.testing.assert_array_equal(array, before)
 
 
+@pytest.mark.filterwarnings("ignore:n_features=4 could not be met")
 @pytest.mark.parametrize("flaw", ["explicit zeros", "unsorted", "duplicates"])
 def test_rows_that_differ_only_in_their_storage_are_not_distinct(flaw):
     data = np.resize(np.where(np.abs(X[:2]) < 0.5, 0.0, X[:2]), (15, 12))
     arrays = untidy(data, flaw)
     untidy_half = sp.csr_array(arrays, shape=data.shape)
     both = sp.vstack([sp.csr_array(data), untidy_half], format="csr")
-    assert_refused(ValueError, ["X has 2 distinct samples", "n_clusters=3"], model(), both)
+    with pytest.warns(ConvergenceWarning, match="X has 2 distinct samples"):
+        fitted = model().fit(both)
+    np.testing.assert_array_equal(fitted.labels_[:15], fitted.labels_[15:])
 
 
 @pytest.mark.parametrize("container", STORAGE)
@@ -741,5 +781,5 @@ def test_weights_too_far_apart_are_refused(clusters, low):
 
 def test_complex_weights_are_refused(clusters):
     X, _, _ = clusters
-    with pytest.raises(TypeError, match="sample_weight must be numbers"):
+    with pytest.raises(TypeError, match="sample_weight must be real numbers"):
         KSparse(3).fit(X, sample_weight=np.full(len(X), 1 + 1j))

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ksparse.balls import project_l1
+from conftest import examples
+from ksparse.core.balls import project_l1
 
-PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=examples(100, 1000), deadline=None, derandomize=True)
 SEEDS = range(5)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conftest import make_clusters
+from conftest import make_clusters, thorough_params
 from ksparse.baselines import SIMLR, PCAKMeans, SparseKMeans, Spectral
 from ksparse.baselines._simlr_steps import diffuse, on_simplex, row_normalised
 from ksparse.metrics import clustering_accuracy
@@ -188,8 +192,21 @@ def test_the_learned_similarity_has_a_part_for_each_cluster():
     assert model.kernel_weights_.size == 55
 
 
-def test_the_large_variant_finds_clusters_in_linear_memory():
-    pytest.importorskip("pynndescent")
+class ExactNeighbours:
+    """Stands in for pynndescent.NNDescent, which takes a minute to compile."""
+
+    def __init__(self, X, n_neighbors, **_):
+        distance, found = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors(X)
+        self.neighbor_graph = found, distance
+
+
+@pytest.mark.parametrize("neighbours", thorough_params(["exact"], ["pynndescent"]))
+def test_the_large_variant_finds_clusters_in_linear_memory(neighbours, monkeypatch):
+    if neighbours == "exact":
+        stand_in = types.SimpleNamespace(NNDescent=ExactNeighbours)
+        monkeypatch.setitem(sys.modules, "pynndescent", stand_in)
+    else:
+        pytest.importorskip("pynndescent")
     X, truth, _ = make_clusters(0, sizes=(150, 120, 80))
     for data in (X, sp.csr_matrix(X)):
         model = SIMLR(3, large=True, random_state=0).fit(data)
@@ -201,7 +218,7 @@ def test_the_large_variant_finds_clusters_in_linear_memory():
 def test_too_many_samples_for_all_kernels_are_refused(monkeypatch):
     from ksparse.baselines import _simlr
 
-    monkeypatch.setattr(_simlr, "MOST_SAMPLES", 50)
+    monkeypatch.setattr(_simlr, "MAX_SAMPLES", 50)
     X, _, _ = make_clusters(0)
     with pytest.raises(ValueError, match="n_samples=90 should be <= 50.*large=True"):
         SIMLR(3).fit(X)
@@ -242,8 +259,6 @@ def test_diffusion_by_a_solve_equals_that_by_eigenvectors(seed):
 
 
 def test_a_missing_neighbour_library_is_named(monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     X, _, _ = make_clusters(0)
     with pytest.raises(ImportError, match=r"pip install 'ksparse\[baselines\]'"):

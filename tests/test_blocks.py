@@ -7,12 +7,15 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import ksparse as ks
+from conftest import crossed, thorough_params
 from ksparse import KSparse
-from ksparse.matrix import BlockMatrix, SomeRows, as_matrix
+from ksparse.matrix import as_matrix
+from ksparse.matrix.blocks import BlockMatrix, SomeRows
+from ksparse.matrix.opening import memory_bytes, open_blocks
 from ksparse.matrix.stored import StoredBlocks
-from ksparse.sources import as_blocks, bytes_of
 
 anndata = pytest.importorskip("anndata")
 h5py = pytest.importorskip("h5py")
@@ -23,7 +26,7 @@ KINDS = ("h5ad-csr", "h5ad-dense", "zarr-csr", "zarr-dense")
 pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
 
 
-def make(seed=0, m=1200, d=200, k=4, dtype=np.float32):
+def make(seed=0, m=2500, d=200, k=4, dtype=np.float32):
     """Log counts of clusters, sparse."""
     cells = ks.simulate.simulate_counts(m, d, k, random_state=seed)
     X = ks.simulate.log_normalise(cells.counts)
@@ -51,17 +54,24 @@ def same(model, reference, tol=1e-5):
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype", "seed"),
-    [
-        ("h5ad-csr", np.float32, 0), ("h5ad-csr", np.float64, 1), ("h5ad-dense", np.float64, 0),
-        ("zarr-csr", np.float32, 1), ("zarr-dense", np.float32, 0),
-    ],
+    ("kind", "dtype", "seed", "m"),
+    thorough_params(
+        [
+            ("h5ad-csr", np.float32, 0, 1200), ("h5ad-dense", np.float64, 0, 1200),
+            ("zarr-csr", np.float64, 1, 1200), ("zarr-dense", np.float32, 0, 1200),
+        ],
+        [
+            (kind, dtype, seed, 2500)
+            for kind in KINDS
+            for dtype, seed in ((np.float32, 0), (np.float64, 1))
+        ],
+    ),
 )  # fmt: skip
-def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed):
-    X = make(seed, dtype=dtype)
+def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed, m):
+    X = make(seed, m, dtype=dtype)
     reference = KSparse(4, n_features=20, random_state=seed).fit(X)
     stored = store(X, tmp_path, kind)
-    assert len(as_blocks(stored, LIMIT).bounds) > 3
+    assert len(open_blocks(stored, LIMIT).bounds) > 3
     model = KSparse(4, n_features=20, random_state=seed, memory_limit=LIMIT).fit(stored)
     same(model, reference)
     assert reference.n_passes_ is None
@@ -75,8 +85,9 @@ def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed):
     {"n_features": 10, "max_labels": 2}, {"n_features": 10, "init": "spectral+dense"},
     {"n_features": 10, "solver": "fista", "init": "pca"},
 ], ids=str)  # fmt: skip
-def test_every_setting_gives_the_same(tmp_path, options):
-    X = make(m=600)
+@pytest.mark.parametrize("m", thorough_params([600], [900]))
+def test_every_setting_gives_the_same(tmp_path, options, m):
+    X = make(m=m)
     stored = store(X, tmp_path, "h5ad-csr")
     common = {"random_state": 0, **options}
     same(KSparse(4, memory_limit=LIMIT, **common).fit(stored), KSparse(4, **common).fit(X))
@@ -90,8 +101,9 @@ def test_the_papers_preset_gives_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("zero", [False, True])
-def test_weights_count_as_in_memory(tmp_path, zero):
-    X = make(m=900)
+@pytest.mark.parametrize("m", thorough_params([500], [900]))
+def test_weights_count_as_in_memory(tmp_path, zero, m):
+    X = make(m=m)
     weight = np.random.default_rng(0).integers(0 if zero else 1, 4, X.shape[0]).astype(float)
     stored = store(X, tmp_path, "h5ad-csr")
     model = KSparse(4, n_features=12, random_state=0, memory_limit=LIMIT)
@@ -99,7 +111,7 @@ def test_weights_count_as_in_memory(tmp_path, zero):
          KSparse(4, n_features=12, random_state=0).fit(X, sample_weight=weight))  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8, bool, np.float16])
+@pytest.mark.parametrize("dtype", thorough_params([np.int32, bool], [np.uint8, np.float16]))
 def test_other_numbers_become_float64_as_in_memory(tmp_path, dtype):
     X = (make(m=500).toarray() > 0.5).astype(dtype) * (1 if dtype is bool else 3)
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -147,7 +159,7 @@ def test_a_pass_reads_every_row_once_in_order(tmp_path):
 @pytest.mark.parametrize("kind", ["h5ad-csr", "h5ad-dense"])
 @pytest.mark.parametrize("limit", [LIMIT, 4 * LIMIT])
 def test_blocks_are_as_small_as_asked_for(tmp_path, kind, limit):
-    blocks = as_blocks(store(make(m=3000), tmp_path, kind), limit)
+    blocks = open_blocks(store(make(m=3000), tmp_path, kind), limit)
     for start, stop in blocks.bounds:
         block = blocks._read(start, stop)
         size = block.data.nbytes + block.indices.nbytes if sp.issparse(block) else block.nbytes
@@ -160,7 +172,7 @@ def test_the_protocol_equals_memory(tmp_path, kind, weighted):
     X = make(m=700, dtype=np.float64)
     rng = np.random.default_rng(0)
     weight = rng.random(700) + 0.5 if weighted else None
-    blocks = as_matrix(as_blocks(store(X, tmp_path, kind), LIMIT), sample_weight=weight,
+    blocks = as_matrix(open_blocks(store(X, tmp_path, kind), LIMIT), sample_weight=weight,
                        standardize=True)  # fmt: skip
     whole = as_matrix(X, sample_weight=weight, standardize=True)
     W, T = rng.normal(size=(200, 3)), rng.normal(size=(700, 3))
@@ -188,7 +200,7 @@ def test_some_rows_of_blocks():
     if stored is None:
         pytest.skip("this zarr has no create_array")
     rows = np.array([0, 5, 6, 150, 299])
-    some = SomeRows(as_blocks(stored, LIMIT), rows)
+    some = SomeRows(open_blocks(stored, LIMIT), rows)
     assert some.shape == (5, 200)
     np.testing.assert_array_equal(some.take(np.arange(5)), X.toarray()[rows])
     W = np.ones((200, 2))
@@ -199,15 +211,21 @@ def test_some_rows_of_blocks():
 @pytest.mark.parametrize("rows", [[3, 1], [5, 6, 7, 0, 1, 2], [2, 0, 1], [250, 250, 0], [4]])
 def test_rows_come_in_the_order_asked_for(tmp_path, kind, rows):
     X = make(m=300)
-    found = as_blocks(store(X, tmp_path, kind), LIMIT).take(np.array(rows))
+    found = open_blocks(store(X, tmp_path, kind), LIMIT).take(np.array(rows))
     found = found.toarray() if sp.issparse(found) else found
     np.testing.assert_array_equal(found, X.toarray()[rows])
 
 
-@pytest.mark.parametrize("normalize", [None, "log1p"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_tl_works_on_files(tmp_path, kind, normalize):
-    cells = ks.simulate.simulate_counts(500, 200, 4, random_state=0)
+@pytest.mark.parametrize(
+    ("kind", "normalize", "m"),
+    thorough_params(
+        [("h5ad-csr", None, 500), ("h5ad-dense", "log1p", 500), ("zarr-csr", "log1p", 500),
+         ("zarr-dense", None, 500)],
+        [(kind, normalize, 900) for kind in KINDS for normalize in (None, "log1p")],
+    ),
+)  # fmt: skip
+def test_tl_works_on_files(tmp_path, kind, normalize, m):
+    cells = ks.simulate.simulate_counts(m, 200, 4, random_state=0)
     counts = sp.csr_matrix(cells.counts).astype(np.float32)
     X = counts if normalize else sp.csr_matrix(ks.simulate.log_normalise(counts))
     whole = anndata.AnnData(X.copy())
@@ -245,6 +263,37 @@ def test_paths_and_stability_work_on_files(tmp_path):
     np.testing.assert_array_equal(found[1].selected, found[0].selected)
 
 
+@pytest.mark.parametrize("kind", ["h5ad-csr", "h5ad-dense", "zarr-csr"])
+def test_several_processes_open_the_file_themselves(tmp_path, kind):
+    stored = store(make(m=300, d=200), tmp_path, kind)
+    common = {"random_state": 0, "memory_limit": LIMIT}
+    one, two = (
+        ks.stability_selection(stored, 3, 10, n_subsamples=4, n_jobs=n, **common) for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.frequencies, two.frequencies)
+    one, two = (
+        ks.choose_k(
+            stored, [2, 3], methods=("agreement",), n_features=8, n_halvings=2, n_jobs=n, **common
+        )
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.table, two.table)
+
+
+def test_a_file_that_other_processes_cannot_open_is_refused_before_any_starts(tmp_path):
+    X = make(m=300, d=200).toarray()
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["X"] = X
+    with h5py.File(tmp_path / "x.h5", "r+") as file:
+        with pytest.raises(ValueError, match=r"open for writing.*backed='r', or give n_jobs=1"):
+            ks.stability_selection(file["X"], 3, 10, n_subsamples=2, n_jobs=2, random_state=0)
+        ks.stability_selection(file["X"], 3, 10, n_subsamples=2, n_jobs=1, random_state=0)
+    with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
+        file["X"] = X
+        with pytest.raises(ValueError, match=r"not on the disk.*give n_jobs=1"):
+            ks.choose_k(file["X"], [2, 3], n_jobs=2, random_state=0)
+
+
 def test_cells_without_counts_are_told_of(tmp_path):
     counts = sp.csr_matrix(
         ks.simulate.simulate_counts(600, 100, 3, n_markers=10, random_state=0).counts
@@ -266,16 +315,19 @@ def test_raw_counts_in_files_are_warned_of(tmp_path):
         ks.tl.ksparse(adata, 3, n_features=10, random_state=0)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_values_are_found_where_they_are(tmp_path, kind, value):
+@pytest.fixture(scope="module")
+def good():
+    return KSparse(3, n_features=5, random_state=0, memory_limit=LIMIT).fit(make(m=900))
+
+
+@pytest.mark.parametrize(("kind", "value"), crossed(KINDS, [np.nan, np.inf]))
+def test_bad_values_are_found_where_they_are(tmp_path, kind, value, good):
     X = make(m=900).tolil()
     X[850, 17] = value
     stored = store(X.tocsr(), tmp_path, kind)
     what = "NaN" if np.isnan(value) else "infinity"
     with pytest.raises(ValueError, match=f"X contains {what} .1 in all, the first in row 850, col"):
         KSparse(3, memory_limit=LIMIT).fit(stored)
-    good = KSparse(3, n_features=5, random_state=0).fit(make(m=900))
     with pytest.raises(ValueError, match="X contains NaN or infinity"):
         good.predict(stored)
 
@@ -321,13 +373,13 @@ def test_counts_are_recognised_wherever_they_are(tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float64])
 def test_normalised_values_are_those_of_memory(tmp_path, dtype):
-    from ksparse.tl._data import expression
+    from ksparse.scverse.expression import read_expression
 
     counts = sp.csr_matrix(ks.simulate.simulate_counts(300, 150, 3, random_state=0).counts)
     counts = counts.astype(dtype)
     backed = anndata.AnnData(anndata.io.sparse_dataset(store(counts, tmp_path, "zarr-csr")))
-    blocks, _ = expression(backed, None, "log1p", memory_limit=LIMIT)
-    whole, _ = expression(anndata.AnnData(counts), None, "log1p")
+    blocks, _ = read_expression(backed, None, "log1p", memory_limit=LIMIT)
+    whole, _ = read_expression(anndata.AnnData(counts), None, "log1p")
     assert abs(blocks.take(np.arange(300)) - whole).max() == 0
 
 
@@ -378,11 +430,12 @@ def test_what_cannot_be_read_by_rows_is_refused(tmp_path):
         KSparse(3).fit(file["none"])
 
 
-def test_too_few_distinct_samples_are_refused(tmp_path):
+def test_every_distinct_sample_is_a_cluster_if_there_are_too_few(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["X"] = np.tile([[1.0, 2.0], [3.0, 4.0]], (5000, 1))
-    with pytest.raises(ValueError, match="X has 2 distinct samples, which should be >= n_clust"):
-        KSparse(3, memory_limit=LIMIT).fit(h5py.File(tmp_path / "x.h5")["X"])
+    with pytest.warns(ConvergenceWarning, match="X has 2 distinct samples, fewer than n_clust"):
+        model = KSparse(3, memory_limit=LIMIT).fit(h5py.File(tmp_path / "x.h5")["X"])
+    np.testing.assert_array_equal(np.bincount(model.labels_), [5000, 5000])
 
 
 def test_other_features_are_refused(tmp_path):
@@ -394,14 +447,13 @@ def test_other_features_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_selected_features_of_a_file_are_taken_into_memory(tmp_path, kind):
+def test_the_selected_features_of_a_file_are_taken_into_memory(tmp_path, kind, good):
     X = make(m=300)
-    model = KSparse(3, n_features=5, random_state=0, memory_limit=LIMIT).fit(X)
-    chosen = model.transform(store(X, tmp_path, kind))
+    chosen = good.transform(store(X, tmp_path, kind))
     chosen = chosen.toarray() if sp.issparse(chosen) else chosen
-    np.testing.assert_array_equal(chosen, X[:, model.get_support()].toarray())
+    np.testing.assert_array_equal(chosen, X[:, good.get_support()].toarray())
     adata = anndata.AnnData(X)
-    assert abs(model.transform(adata) - X[:, model.get_support()]).max() == 0
+    assert abs(good.transform(adata) - X[:, good.get_support()]).max() == 0
 
 
 def test_anndata_brings_its_names(tmp_path):
@@ -423,13 +475,13 @@ def test_anndata_brings_its_names(tmp_path):
      ("1000000", 10**6), ("1e6", 10**6)],
 )  # fmt: skip
 def test_limits_can_be_written_in_several_ways(text, value):
-    assert bytes_of(text) == value
+    assert memory_bytes(text) == value
 
 
 @pytest.mark.parametrize("text", ["much", "-1GB", 0, -5, np.nan, "1..5GB", "2 parsecs", True])
 def test_other_limits_are_refused(tmp_path, text):
     with pytest.raises(ValueError, match="memory_limit=.* must be a number of bytes"):
-        bytes_of(text)
+        memory_bytes(text)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["X"] = np.zeros((5, 7))
     with pytest.raises(ValueError, match="memory_limit"):

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import ksparse as ks
+from conftest import thorough_params
+from ksparse._errors import InputError, Term
 from ksparse.cli import _jobs as jobs
 from ksparse.cli import main
+from ksparse.cli._words import shell_text
 from ksparse.metrics import clustering_accuracy
 
 anndata = pytest.importorskip("anndata")
@@ -171,7 +177,7 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
         (["predict", "CELLS", "CELLS", "-o", "out"], "no result of `ksparse run`"),
         (["report", "CELLS", "-o", "out.html"], "no result of `ksparse run`"),
         (["simulate", "-o", "sim.csv"], "must end with .h5ad"),
-        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "--cells 2 should be >= --clusters 4"),
+        (["simulate", "--cells", "2", "-o", "sim.h5ad"], "--cells 2 should be >= -k 4"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_exit_code_2(words, part, cells, tmp_path, monkeypatch, capsys):
@@ -301,19 +307,61 @@ def test_choose_k_says_what_each_method_chooses(cells, tmp_path, capsys):
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == ["2", "3", "4"]
 
 
+def test_choose_k_of_filtered_genes_works_on_data_that_stay_in_a_file(cells, tmp_path, monkeypatch):
+    words = ["choose-k", cells, "-k", "2-4", "--genes", 12, "--min-cells", 100]
+    assert run(*words, "-o", tmp_path / "memory") == 0
+    monkeypatch.setattr(jobs, "read", lambda path, **options: anndata.read_h5ad(path, backed="r"))
+    assert run(*words, "-o", tmp_path / "file") == 0
+    for one, other in zip(
+        table(tmp_path / "memory" / "choose_k.csv"),
+        table(tmp_path / "file" / "choose_k.csv"),
+        strict=True,
+    ):
+        assert one["k"] == other["k"]
+        assert float(one["silhouette"]) == pytest.approx(float(other["silhouette"]), rel=1e-4)
+
+
+def test_files_are_read_without_a_check_if_asked_to(cells, tmp_path, monkeypatch):
+    import shlex
+
+    given = []
+
+    def read(path, **options):
+        given.append(options.pop("check", True))
+        return ks.readers.read(path, **options)
+
+    monkeypatch.setattr(jobs, "read", read)
+    assert run("run", cells, "-k", 3, "--genes", 5, "--no-check", "-o", tmp_path / "out") == 0
+    command = json.loads((tmp_path / "out" / "run.json").read_text())["command"]
+    assert "--no-check" in shlex.split(command)
+    result = tmp_path / "out" / "result.h5ad"
+    assert run("report", result, "--no-check", "-o", tmp_path / "r.html") == 0
+    assert run("predict", result, cells, "-o", tmp_path / "placed") == 0
+    assert given == [False, False, True, True]
+
+
 def test_predict_places_new_cells(results, simulated, tmp_path, capsys):
     simulated[:80, ::-1].copy().write_h5ad(tmp_path / "new.h5ad")
     words = ["predict", results / "result.h5ad", tmp_path / "new.h5ad", "--label-column", "label"]
     assert run(*words, "-o", tmp_path / "out") == 0
-    assert "Against label" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Against label" in out
     assert names(tmp_path / "out") == ["clusters.csv", "result.h5ad", "run.json"]
     expected = [row["cluster"] for row in table(results / "clusters.csv")][:80]
+    sizes = [line.split() for line in out.splitlines()[:4]]
+    assert sizes == [["cluster", "cells"], *([c, str(expected.count(c))] for c in "012")]
     assert [row["cluster"] for row in table(tmp_path / "out" / "clusters.csv")] == expected
 
 
-def test_a_file_with_results_can_be_clustered_and_placed_again(results, tmp_path, monkeypatch):
-    # UMAP takes 20 s to compile: test_tl.py has the real one.
-    monkeypatch.setattr("ksparse.layout._umap", lambda P, seed: P[:, [0, -1]])
+# UMAP takes a minute to compile.
+@pytest.mark.parametrize("stand_in", thorough_params([True], [False]))
+def test_a_file_with_results_can_be_clustered_and_placed_again(
+    results, tmp_path, monkeypatch, stand_in
+):
+    if stand_in:
+        monkeypatch.setattr("ksparse.scverse.layout._umap", lambda P, seed: P[:, [0, -1]])
+    else:
+        pytest.importorskip("umap")
     old = results / "result.h5ad"
     words = ["run", old, "-k", 2, "--genes", 8, "--layout", "umap", "-o", tmp_path / "two"]
     assert run(*words, "--label-column", "label") == 0
@@ -380,10 +428,42 @@ def start(*words, **options):
     )  # fmt: skip
 
 
-def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monkeypatch):
-    from ksparse import path as module
+@pytest.mark.parametrize(
+    ("number", "code", "moment", "delay", "m"),
+    thorough_params(
+        [(signal.SIGINT, 130, "laying out", 0.0, 600)],
+        [
+            (signal.SIGINT, 130, "laying out", 0.0, 1500),
+            (signal.SIGTERM, 143, "laying out", 0.0, 1500),
+            (signal.SIGINT, 130, "checksum", 0.5, 1500),
+            (signal.SIGTERM, 143, "checksum", 0.5, 1500),
+        ],
+    ),
+)
+def test_a_run_that_is_stopped_leaves_nothing(
+    interruptible, tmp_path, number, code, moment, delay, m
+):
+    path = tmp_path / "big.h5ad"
+    ks.simulate.simulate_counts(m, 1000, 6, random_state=0).to_anndata().write_h5ad(path)
+    process = start("run", path, "-k", 6, "-o", tmp_path / "deep" / "out", "-v")
+    for line in process.stderr:  # until it has come so far
+        if moment in line:
+            break
+    time.sleep(delay)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert (
+        error.strip().splitlines()[-1]
+        == f"ksparse: {'interrupted' if code == 130 else 'terminated'}"
+    )
+    assert names(tmp_path) == ["big.h5ad"]
 
-    real, calls = module.alternate, []
+
+def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monkeypatch):
+    from ksparse.selection import path as module
+
+    real, calls = module.converge, []
 
     def stop_later(*words, **options):
         calls.append(1)
@@ -391,23 +471,141 @@ def test_an_interrupted_path_is_not_taken_for_a_whole_one(cells, tmp_path, monke
             raise KeyboardInterrupt
         return real(*words, **options)
 
-    monkeypatch.setattr(module, "alternate", stop_later)
+    monkeypatch.setattr(module, "converge", stop_later)
     words = ["path", cells, "-k", 3, "--genes", "5,8,10,15,20", "-o", tmp_path / "out"]
     assert run(*words) == 130
     assert len(calls) > 2
     assert not (tmp_path / "out").exists()
 
 
-def test_a_disk_that_fills_while_writing_is_told(cells, tmp_path, monkeypatch, capsys):
-    import errno
+@pytest.mark.thorough  # test_interrupted.py has one that is faster
+def test_a_full_disk_is_told_in_one_line(cells, tmp_path):
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        pytest.skip("only root can make a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        (disk / "before.txt").write_text("mine")
+        process = start("run", cells, "-k", 3, "--genes", 5, "-o", disk / "out")
+        _, error = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert error == "ksparse: no space left on the disk; nothing was written\n"
+        assert names(disk) == ["before.txt"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
-    def full(*words, **options):
-        raise OSError(errno.ENOSPC, "No space left on device", "x")
 
-    monkeypatch.setattr(jobs, "write_h5ad", full)
+def _full_disk(wrapped):
+    error = OSError(errno.ENOSPC, "No space left on device", "x")
+    if wrapped is None:
+        raise error
+    try:
+        raise error
+    except OSError as cause:
+        raise ValueError("it failed") from (cause if wrapped == "cause" else None)
+
+
+@pytest.mark.parametrize("wrapped", [None, "cause", "context"])
+def test_a_disk_that_fills_while_writing_is_told(cells, tmp_path, monkeypatch, capsys, wrapped):
+    monkeypatch.setattr(jobs, "write_h5ad", lambda *words: _full_disk(wrapped))
     assert run("run", cells, "-k", 3, "--genes", 5, "-o", tmp_path / "out") == 2
     assert "no space left on the disk" in one_line(capsys)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_text_of_an_error_decides_nothing(cells, tmp_path, monkeypatch, capsys):
+    def fail(*words):
+        raise ValueError("No space left on device: n_clusters=3")
+
+    monkeypatch.setattr(jobs, "write_h5ad", fail)
+    assert run("run", cells, "-k", 3, "--genes", 5, "-o", tmp_path / "out") == 2
+    assert one_line(capsys) == "ksparse: No space left on device: n_clusters=3\n"
+
+
+# The words of the shell ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "python", "shell"),
+    [
+        (Term("n_clusters", 5), "n_clusters=5", "-k 5"),
+        (Term("n_features", 20), "n_features=20", "--genes 20"),
+        (Term("n_features"), "n_features", "--genes"),
+        (Term("n_samples", 3), "n_samples=3", "3 cells"),
+        (Term("n_samples"), "n_samples", "cells"),
+        (Term("normalize", "log1p"), "normalize='log1p'", "--normalize log1p"),
+        (Term("normalize", None), "normalize=None", "--normalize none"),
+        (Term("layer", "a b"), "layer='a b'", "--layer 'a b'"),
+        (Term("layer", text="layer="), "layer=", "--layer"),
+        (Term("label_column", "type"), "label_column='type'", "--label-column 'type'"),
+        (Term("labels", "type"), "labels='type'", "--label-column 'type'"),
+        (Term("unique_names", True), "unique_names=True", "--unique-names"),
+        (Term("transpose", True), "transpose=True", "--transpose"),
+        (Term("check", False), "check=False", "--no-check"),
+        (Term("min_share", 0.8), "min_share=0.8", "--min-share 0.8"),
+        (Term("new_adata"), "new_adata", "INPUT"),
+        (Term("adata.X"), "adata.X", "X"),
+        (Term("ridge", 0.3), "ridge=0.3", "ridge=0.3"),  # which the shell has no option for
+    ],
+)
+def test_terms_are_rendered_in_the_words_of_the_shell(term, python, shell):
+    error = InputError("Here ", term, "\nis wrong.")
+    assert str(error) == f"Here {python}\nis wrong."
+    assert shell_text(error) == f"Here {shell} is wrong."
+
+
+def test_every_option_of_the_words_exists():
+    from ksparse.cli._app import app
+    from ksparse.cli._words import WORDS
+
+    assert run("--help") == 0  # which loads the commands
+    options = {name for command in app.commands.values() for option in command.params
+               for name in (*option.opts, *option.secondary_opts)}  # fmt: skip
+    assert {word for word in WORDS.values() if word.startswith("-")} <= options
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["predict", "MODEL", "few.h5ad"],
+         "INPUT has 6 of the 12 selected genes, fewer than --min-share 0.8 of them; missing"),
+        (["run", "logged.h5ad", "-k", "3", "--normalize", "log1p"],
+         "warning: X does not look like counts, but --normalize log1p was asked for: if it is "
+         "logarithms already, give --normalize none."),
+        (["run", "layers.h5ad", "-k", "3", "--normalize", "none", "--layer", "counts"],
+         "warning: --layer 'counts' looks like raw counts (whole numbers): give --normalize log1p"),
+        (["choose-k", "layers.h5ad", "-k", "2", "--normalize", "none", "--layer", "counts"],
+         "warning: --layer 'counts' looks like raw counts (whole numbers): give --normalize log1p"),
+        (["run", "layers.h5ad", "-k", "3"], "INPUT has no X: give --layer, the name of a layer."),
+        (["run", "CELLS", "-k", "3", "--layer", "no"],
+         "--layer 'no' is not in the file: there is none."),
+        (["report", "CELLS"],
+         "There is no result in the file: it is no result of `ksparse run`."),
+    ],
+)  # fmt: skip
+def test_messages_are_in_the_words_of_the_shell(
+    words, part, cells, simulated, results, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    selected = anndata.read_h5ad(results / "result.h5ad").var["ksparse_selected"].to_numpy()
+    simulated[:, ~selected | (np.cumsum(selected) > 6)].copy().write_h5ad("few.h5ad")
+    adata = simulated.copy()
+    adata.layers["counts"], adata.X = adata.X, None
+    adata.write_h5ad("layers.h5ad")
+    adata.X = ks.normalise.log_normalise(adata.layers["counts"])
+    adata.write_h5ad("logged.h5ad")
+    places = {"CELLS": cells, "MODEL": results / "result.h5ad"}
+    words = [places.get(word, word) for word in words]
+    genes = ["--genes", 5] if words[0] in ("run", "choose-k") else []
+    run(*words, *genes, "-o", tmp_path / "out")
+    error = capsys.readouterr().err
+    assert f"ksparse: {part}" in error
+    assert "adata" not in error
 
 
 def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path):

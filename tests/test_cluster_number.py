@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from conftest import make_clusters
+from conftest import make_clusters, seeds, thorough_params
 from ksparse import choose_k
-from ksparse.cluster_number import ClusterNumber
-from ksparse.gap import first_max, gap_statistic, tibshirani
-from ksparse.pipeline import fit_prepared
+from ksparse.search.fit import fit_prepared
+from ksparse.selection.cluster_number import ClusterNumber
+from ksparse.selection.gap import first_max, gap_statistic, tibshirani
 
 matplotlib.use("Agg")
 
@@ -22,27 +22,31 @@ def clear(seed, k):
     return make_clusters(seed, sizes=sizes, n_features=100, n_markers=6, shift=3.0)[0]
 
 
-def test_clear_clusters_are_counted_right():
+@pytest.mark.parametrize(
+    ("numbers", "n_seeds", "least"), thorough_params([((3,), 1, 1)], [((3, 4, 6), 5, 14)])
+)
+def test_clear_clusters_are_counted_right(numbers, n_seeds, least):
     methods = ("gap", "silhouette", "agreement")
     right = dict.fromkeys(methods, 0)
-    for k in (3, 6):
-        found = choose_k(
-            clear(k, k), range(1, 8), methods=methods, n_halvings=4, n_references=10,
-            random_state=k,
-        )  # fmt: skip
-        for method in methods:
-            right[method] += found.choices[method] == k
-    assert min(right.values()) == 2, right
+    for k in numbers:
+        for seed in range(n_seeds):
+            found = choose_k(
+                clear(seed, k), range(1, 8), methods=methods, n_halvings=4, n_references=10,
+                random_state=seed,
+            )  # fmt: skip
+            for method in methods:
+                right[method] += found.choices[method] == k
+    assert min(right.values()) >= least, right  # 14 of 15 are more than 9 of 10
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_stability_counts_clear_clusters_right(seed):
     found = choose_k(clear(seed, 4), [2, 3, 4, 5], methods=["stability"], random_state=seed)
     assert found.choices == {"stability": 4}
     assert found.columns["stability"][2] > 0.95
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_noise_is_one_cluster_by_the_gap(seed):
     X = np.random.default_rng(seed).normal(size=(150, 80))
     found = choose_k(X, range(1, 5), methods=["gap", "agreement"], random_state=seed)
@@ -200,9 +204,9 @@ def test_an_interrupt_keeps_the_numbers_that_are_done(monkeypatch, n_done):
         fitted.append(fit_prepared(*arguments))
         return fitted[-1]
 
-    monkeypatch.setattr("ksparse.cluster_number.fit_prepared", stopping)
+    monkeypatch.setattr("ksparse.selection.cluster_number.fit_prepared", stopping)
     with pytest.warns(UserWarning, match=f"{n_done} of 3 fits"):
-        found = choose_k(clear(0, 3), [1, 2, 3], random_state=0)
+        found = choose_k(clear(0, 3), [1, 2, 3], keep_partial=True, random_state=0)
     assert list(found.columns["k"]) == [1, 2][:n_done]
     assert np.isnan(found.columns["agreement"]).all()
     assert ("silhouette" in found.choices) == (n_done == 2)
@@ -212,8 +216,10 @@ def test_an_interrupt_of_one_method_keeps_the_others(monkeypatch):
     def stopping(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ksparse.cluster_number.run_all", lambda *a: map(stopping, [0]))
+    monkeypatch.setattr("ksparse.selection.cluster_scores.run_all", lambda *a: map(stopping, [0]))
+    with pytest.raises(KeyboardInterrupt):
+        choose_k(clear(0, 3), [1, 2, 3, 4], random_state=0)
     with pytest.warns(UserWarning, match="there is no agreement"):
-        found = choose_k(clear(0, 3), [1, 2, 3, 4], random_state=0)
+        found = choose_k(clear(0, 3), [1, 2, 3, 4], keep_partial=True, random_state=0)
     assert found.choices == {"gap": 3, "silhouette": 3}
     assert np.isnan(found.columns["stability"]).all()

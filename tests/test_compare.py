@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conftest import thorough_params
 from ksparse.cli import main
 from ksparse.compare import METHODS, Plan, compare, write_summary
 from ksparse.compare import _run as running
@@ -32,18 +35,36 @@ def cells(simulated, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def done(cells, tmp_path_factory):
+@pytest.fixture(scope="module", params=thorough_params([1], [2]))
+def done(request, cells, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    plan = Plan([str(cells)], ["pca", "ksparse"], ["log1p"], 2, figures=False)
+    plan = Plan([str(cells)], ["pca", "ksparse"], ["log1p"], request.param, figures=False)
     return plan, folder, compare(plan, folder)
 
 
-@pytest.fixture(scope="module")
-def drawn(cells, tmp_path_factory):
+def in_this_process(run, time_limit):
+    """Do a run here; a process of its own takes seconds to start."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return json.loads(json.dumps(measure(run)))
+
+
+PROCESSES = thorough_params(["this process"], ["processes of their own"])
+
+
+@pytest.fixture(params=PROCESSES)
+def processes(request, monkeypatch):
+    if request.param == "this process":
+        monkeypatch.setattr(running, "_run_in_process", in_this_process)
+
+
+@pytest.fixture(scope="module", params=PROCESSES)
+def drawn(request, cells, tmp_path_factory):
     """Two methods with all that figures need."""
     folder = tmp_path_factory.mktemp("drawn")
     patch = pytest.MonkeyPatch()
+    if request.param == "this process":
+        patch.setattr(running, "_run_in_process", in_this_process)
     patch.setattr(running, "FACTORS", (1 / 8, 2.0))
     results = compare(Plan([str(cells)], ["pca", "ksparse-paper"], ["log1p"], 2), folder)
     patch.undo()
@@ -51,8 +72,8 @@ def drawn(cells, tmp_path_factory):
 
 
 def test_every_run_is_scored_and_recorded(done):
-    _, folder, results = done
-    assert len(results) == 2 * 2 == len(list(folder.iterdir()))
+    plan, folder, results = done
+    assert len(results) == 2 * plan.replicates == len(list(folder.iterdir()))
     for result in results:
         assert 0.8 < result["accuracy"] <= 1
         assert result["seconds"] > 0
@@ -116,13 +137,21 @@ def test_other_radii_do_not_count_in_the_tables(drawn):
 
 # The large variant of SIMLR is compiled for half a minute, and has tests of its own.
 @pytest.mark.parametrize(
-    ("method", "preparation"),
-    [*((name, "log1p") for name in METHODS if name != "simlr-large"), ("scanpy", "raw")],
+    ("method", "preparation", "neighbours"),
+    thorough_params(
+        [(name, "log1p", "gauss") for name in METHODS if name != "simlr-large"],
+        [("scanpy", "log1p", "umap"), ("scanpy", "raw", "umap"), ("simlr-large", "log1p", "-")],
+    ),
 )
-def test_every_method_finds_clusters_and_coordinates(simulated, method, preparation):
+def test_every_method_finds_clusters_and_coordinates(
+    simulated, method, preparation, neighbours, monkeypatch
+):
     if method == "scanpy":
         pytest.importorskip("igraph")
-        pytest.importorskip("scanpy")
+        sc = pytest.importorskip("scanpy")
+        # The weights of neighbours are those of UMAP, which is compiled when it is imported.
+        weigh = functools.partial(sc.pp.neighbors, method=neighbours)
+        monkeypatch.setattr(sc.pp, "neighbors", weigh)
     truth = simulated.obs["label"].to_numpy()
     task = Task(prepared(simulated.X, preparation), 3, 0, "mine", preparation)
     with warnings.catch_warnings():
@@ -152,7 +181,7 @@ def test_what_is_done_is_not_done_again(done):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_what_failed_is_tried_again(cells, tmp_path):
+def test_what_failed_is_tried_again(processes, cells, tmp_path):
     plan = Plan([str(cells)], ["pca"], ["raw"], 1, figures=False)
     compare(plan, tmp_path)
     (record,) = tmp_path.iterdir()
@@ -161,7 +190,7 @@ def test_what_failed_is_tried_again(cells, tmp_path):
     assert "failed" not in result
 
 
-def test_a_damaged_record_is_made_anew(cells, tmp_path):
+def test_a_damaged_record_is_made_anew(processes, cells, tmp_path):
     plan = Plan([str(cells)], ["pca"], ["log1p"], 1, figures=False)
     compare(plan, tmp_path)
     (record,) = tmp_path.iterdir()
@@ -245,14 +274,60 @@ def test_data_that_changed_are_run_again(simulated, tmp_path):
     assert running._key(run) != before
 
 
-def test_memory_is_that_of_the_run_itself():
-    program = "from ksparse.compare._cell import peak_bytes; print(peak_bytes())"
-    large = np.ones(10**8)  # 800 MB that the child must not be charged for
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("size", thorough_params([10**8], [5 * 10**7]))
+def test_memory_is_that_of_the_run_itself(size):
+    """Importing the libraries alone takes some 300 MB: compare with what the child has."""
+    program = (
+        "from ksparse.compare._cell import peak_bytes; import pathlib, resource;"
+        "pages = int(pathlib.Path('/proc/self/statm').read_text().split()[1]);"
+        "print(pages * resource.getpagesize(), peak_bytes())"
+    )
+    large = np.ones(size)  # memory that the child must not be charged for
+    n_bytes = large.nbytes
     del large
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert 0 < int(out.stdout) < 500e6
+    now, peak = map(int, out.stdout.split())
+    assert 0.99 * now <= peak < now + n_bytes / 2
+
+
+def test_memory_is_not_told_where_it_is_not_known(done, monkeypatch):
+    """As on Windows, which has neither `resource` nor /proc."""
+    import builtins
+    import importlib
+
+    from ksparse.compare import _cell
+
+    imported = builtins.__import__
+
+    def without_resource(name, *given, **more):
+        if name == "resource":
+            raise ImportError(name)
+        return imported(name, *given, **more)
+
+    exists = Path.exists
+    try:
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "resource", raising=False)
+            patch.setattr(builtins, "__import__", without_resource)
+            importlib.reload(_cell)
+        monkeypatch.setattr(
+            Path, "exists", lambda path: path != Path("/proc/self/status") and exists(path)
+        )
+        assert _cell.peak_bytes() is None
+        run = done[2][0]
+        names = ("data", "preparation", "method", "seed", "label_column")
+        result = _cell.measure({name: run[name] for name in names})
+    finally:
+        monkeypatch.undo()
+        importlib.reload(_cell)
+    assert result["peak_mb"] is None
+    assert result["accuracy"] == run["accuracy"]
+    assert "Peak memory" not in markdown(sections([run | result]))
+    assert "Peak memory" in markdown(sections([run]))
+    assert _cell.peak_bytes() > 0
 
 
 def test_simulations_are_others_for_each_seed():
@@ -288,7 +363,7 @@ def test_plans_that_cannot_be_are_refused(options, part, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_writes_a_summary_and_goes_on_where_it_was(cells, tmp_path, capsys):
+def test_the_command_writes_a_summary_and_goes_on_where_it_was(processes, cells, tmp_path, capsys):
     words = ["compare", str(cells), "--methods", "pca,ksparse", "--preparations", "log1p"]
     words += ["--replicates", "1", "-o", str(tmp_path / "out")]
     assert main(words) == 0

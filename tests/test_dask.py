@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import ksparse as ks
+from conftest import thorough_params
 from ksparse import KSparse
 from test_blocks import make, same
 
@@ -25,12 +26,24 @@ def chunked(X, sizes, kind):
     return array if kind == "dense" else array.map_blocks(sp.csr_matrix, dtype=X.dtype)
 
 
-@pytest.mark.parametrize(("dtype", "seed"), [(np.float32, 0), (np.float64, 1)])
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_threads_give_the_same_as_memory(kind, dtype, seed):
-    X = make(seed, dtype=dtype)
+@pytest.mark.parametrize(
+    ("kind", "dtype", "seed", "m", "chunks"),
+    thorough_params(
+        [
+            ("dense", np.float32, 0, 1200, [350, (1, 500, 699)]),
+            ("csr", np.float64, 1, 1200, [350, (1, 500, 699)]),
+        ],
+        [
+            (kind, dtype, seed, 2500, [700, (1, 1000, 1499)])
+            for kind in ("dense", "csr")
+            for dtype, seed in ((np.float32, 0), (np.float64, 1))
+        ],
+    ),
+)
+def test_threads_give_the_same_as_memory(kind, dtype, seed, m, chunks):
+    X = make(seed, m, dtype=dtype)
     reference = KSparse(4, n_features=20, random_state=seed).fit(X)
-    for sizes in (350, (1, 500, 699)):
+    for sizes in chunks:
         array = chunked(X, sizes, kind)
         model = KSparse(4, n_features=20, random_state=seed).fit(array)
         same(model, reference)
@@ -38,8 +51,9 @@ def test_threads_give_the_same_as_memory(kind, dtype, seed):
     np.testing.assert_array_equal(model.predict(array), reference.labels_)
 
 
-def test_the_number_of_threads_does_not_matter():
-    X = chunked(make(m=1500), 200, "csr")
+@pytest.mark.parametrize("m", thorough_params([1000], [1500]))
+def test_the_number_of_threads_does_not_matter(m):
+    X = chunked(make(m=m), 200, "csr")
     fits = []
     for n in (1, 2):
         with dask.config.set(scheduler="threads", num_workers=n):
@@ -48,10 +62,11 @@ def test_the_number_of_threads_does_not_matter():
     np.testing.assert_array_equal(fits[0].labels_, fits[1].labels_)
 
 
-def test_weights_and_anndata():
+@pytest.mark.parametrize("m", thorough_params([500], [800]))
+def test_weights_and_anndata(m):
     anndata = pytest.importorskip("anndata")
-    X = make(m=800)
-    weight = np.random.default_rng(0).integers(0, 3, 800).astype(float)
+    X = make(m=m)
+    weight = np.random.default_rng(0).integers(0, 3, m).astype(float)
     common = {"n_features": 12, "random_state": 0}
     same(KSparse(4, **common).fit(chunked(X, 150, "csr"), sample_weight=weight),
          KSparse(4, **common).fit(X, sample_weight=weight))  # fmt: skip
@@ -120,17 +135,23 @@ def cluster():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "dtype", "seed"), [("dense", np.float64, 0),
-                                                     ("csr", np.float32, 1)])  # fmt: skip
-def test_a_cluster_gives_the_same_as_memory(cluster, kind, dtype, seed):
-    X = make(seed, m=1500, dtype=dtype)
+@pytest.mark.parametrize(
+    ("kind", "dtype", "seed", "m"),
+    thorough_params(
+        [("csr", np.float32, 1, 600)],
+        [("dense", np.float64, 0, 1500), ("csr", np.float32, 1, 1500)],
+    ),
+)
+def test_a_cluster_gives_the_same_as_memory(cluster, kind, dtype, seed, m):
+    X = make(seed, m, dtype=dtype)
     reference = KSparse(4, n_features=20, random_state=seed).fit(X)
     same(KSparse(4, n_features=20, random_state=seed).fit(chunked(X, 300, kind)), reference)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_worker_that_is_killed_changes_nothing(cluster):
-    X = make(0, m=1500)
+@pytest.mark.parametrize("m", thorough_params([900], [1500]))
+def test_a_worker_that_is_killed_changes_nothing(cluster, m):
+    X = make(0, m=m)
     reference = KSparse(4, n_features=20, random_state=0).fit(X)
     pids = list(cluster.run(os.getpid).values())
     killed = threading.Event()

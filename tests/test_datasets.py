@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from conftest import thorough_params
 from ksparse import datasets
 from ksparse.datasets import _sources
 from ksparse.normalise import counts_per_million, log_normalise
@@ -422,9 +423,13 @@ def test_facts_agree_with_other_copies_of_the_data(data_folder, name):
         assert all(labels[label] <= classes[label] for label in labels.index)
 
 
-def test_compare_takes_published_data(published, tmp_path, monkeypatch):
-    from ksparse.compare import Plan, compare
+@pytest.mark.parametrize("here", thorough_params([True], [False]))
+def test_compare_takes_published_data(published, tmp_path, monkeypatch, here):
+    from ksparse.compare import Plan, _run, compare
+    from test_compare import in_this_process
 
+    if here:
+        monkeypatch.setattr(_run, "_run_in_process", in_this_process)
     monkeypatch.setenv("KSPARSE_DATASETS", str(published[0]))
     plan = Plan(["klein"], ["pca"], ["cpm"], 2, "other", figures=False)
     results = compare(plan, tmp_path / "runs")

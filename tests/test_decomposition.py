@@ -9,11 +9,11 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from conftest import make_clusters
-from ksparse import graph
-from ksparse.decomposition import leading_svd, spectral_norm
-from ksparse.embedding import kernel_embedding, spectral_embedding
-from ksparse.graph import graph_communities
 from ksparse.matrix import as_matrix
+from ksparse.starts import graph
+from ksparse.starts.graph import graph_communities
+from ksparse.starts.kernel import kernel_embedding
+from ksparse.starts.spectral import decompose, leading_svd, spectral_embedding
 
 SEEDS = range(4)
 # More or fewer samples than features, few and many of both.
@@ -167,6 +167,10 @@ def test_weighted_samples_are_repeated_samples(seed):
 # The spectral norm -------------------------------------------------------------------
 
 
+def spectral_norm(matrix, rank=1, seed=0):
+    return decompose(matrix, rank, rng_of(seed)).norm
+
+
 @pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -208,15 +212,18 @@ def test_a_factorial_design_has_the_norm_of_its_largest_factor():
 
 
 @pytest.mark.parametrize("value", [0.0, 2.0])
-def test_the_spectral_norm_of_data_without_variance_is_zero(array_kind, value):
-    assert spectral_norm(as_matrix(array_kind(np.full((7, 3), value)))) == 0.0
+def test_data_without_variance_have_norm_one_and_no_singular_values(array_kind, value):
+    norm, U, s = decompose(as_matrix(array_kind(np.full((7, 3), value))), 2, rng_of(0))
+    assert norm == 1.0  # nothing is divided by zero
+    assert (s == 0).all()
+    assert (U == 0).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rescaled_by_it_the_data_have_norm_one(seed):
     X = np.random.default_rng(seed).normal(0.3, 1, size=(60, 40))
     matrix = as_matrix(X, standardize=True)
-    matrix.rescale(spectral_norm(matrix))
+    matrix = matrix.scaled(spectral_norm(matrix))
     assert spectral_norm(matrix) == pytest.approx(1.0, rel=1e-5)
     assert np.linalg.norm(matrix.columns(np.arange(40)), 2) <= 1 + 1e-5
 
@@ -436,3 +443,39 @@ def test_points_beyond_the_sample_join_their_neighbours(monkeypatch):
     found = graph_communities(points, 3, rng_of(0))
     assert found.shape == labels.shape
     assert adjusted_rand_score(found, labels) > 0.98
+
+
+@pytest.mark.parametrize("rank", [1, 3, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 0.3, 20.0])
+def test_one_krylov_run_gives_the_norm_and_the_vectors(shape, rank, weighted, offset):
+    X = make_data(5, shape) + offset
+    weight = make_weights(5, shape[0]) if weighted else np.ones(shape[0])
+    matrix = as_matrix(X, sample_weight=weight if weighted else None)
+    norm, U, s = decompose(matrix, rank, rng_of(1))
+    assert norm == pytest.approx(np.linalg.norm(X * np.sqrt(weight)[:, None], 2), rel=1e-5)
+    _, alone, _ = leading_svd(matrix.scaled(norm), rank, rng_of(2))
+    np.testing.assert_allclose(s, alone, rtol=1e-5, atol=1e-9)
+    gram = U.T @ (weight[:, None] * U)
+    np.testing.assert_allclose(gram, np.eye(len(s)), atol=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1e-12, 1e12, 1e50])
+def test_the_unit_of_the_data_does_not_matter_to_the_decomposition(unit):
+    X = make_data(3, (50, 30)) + 1.0
+    one, other = (decompose(as_matrix(Z), 4, rng_of(0)) for Z in (X, X * unit))
+    assert other.norm == pytest.approx(unit * one.norm, rel=1e-9)
+    np.testing.assert_allclose(other.s, one.s, rtol=1e-9)
+    np.testing.assert_allclose(other.U, one.U, atol=1e-7)
+
+
+def test_the_start_of_the_eigenvectors_of_a_graph_is_not_their_leading_one():
+    points, _, _ = make_clusters(0, sizes=(150, 120, 90), n_features=6, n_markers=2, shift=1.0)
+    weighted = graph._shared_neighbours(points)
+    vectors = graph._leading_eigenvectors(weighted, 4)
+    root = np.sqrt(np.asarray(weighted.sum(axis=0)).ravel())
+    dense = weighted.toarray() / np.outer(root, root)
+    _, expected = np.linalg.eigh(dense)
+    cosines = np.linalg.svd((vectors * root[:, None]).T @ expected[:, -4:])[1]
+    assert cosines.min() > 1 - 1e-8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import subprocess
@@ -17,9 +18,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conftest import make_clusters
+from conftest import ARRAY_KINDS, crossed, make_clusters, seeds
 from ksparse import KSparse
 
 WEIGHT_CHECKS = dict.fromkeys(
@@ -30,19 +32,61 @@ WEIGHT_CHECKS = dict.fromkeys(
     "k-means++ draws other samples when weights stand for repeated ones; "
     "test_weights_equal_repeated_samples covers what must hold",
 )
+SPARSE_CHECKS = dict.fromkeys(
+    ("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
+    "predict_proba must have as many columns as the y of the check has classes, which is not "
+    "what a clusterer looks at",
+)
 
 
-# One check asks for a single cluster, which no feature can tell from others.
+# One check asks for a single cluster, which no feature can tell from others; others have fewer
+# distinct samples than clusters.
 @pytest.mark.filterwarnings("ignore:No features were selected")
+@pytest.mark.filterwarnings("ignore:X has . distinct samples")
 @parametrize_with_checks(
-    [KSparse(n_clusters=2), KSparse(n_clusters=2, init="spectral", eta=5.0)],
-    expected_failed_checks=lambda estimator: WEIGHT_CHECKS,
+    [KSparse(n_clusters=2, init="pca", n_init=2, max_loops=5)],
+    expected_failed_checks=lambda estimator: (
+        WEIGHT_CHECKS | (SPARSE_CHECKS if estimator.n_clusters != 2 else {})
+    ),
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("ignore:X has . distinct samples")
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_sample_weights_pandas_series,
+        estimator_checks.check_sample_weights_not_an_array,
+        estimator_checks.check_sample_weights_list,
+        estimator_checks.check_sample_weights_shape,
+        estimator_checks.check_sample_weights_not_overwritten,
+    ],
+)
+def test_the_default_passes_the_checks_of_weights(check):
+    check("KSparse", KSparse())
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:No features were selected")
+@pytest.mark.filterwarnings("ignore:X has . distinct samples")
+@parametrize_with_checks(
+    [
+        KSparse(),
+        KSparse(n_clusters=2),
+        KSparse(n_clusters=3),
+        KSparse(n_clusters=2, init="spectral", eta=5.0),
+    ],
+    expected_failed_checks=lambda estimator: (
+        WEIGHT_CHECKS | (SPARSE_CHECKS if estimator.n_clusters != 2 else {})
+    ),
+)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
 @pytest.mark.parametrize("n_features", [6, 15, 30])
 def test_finds_clusters_with_exactly_the_number_of_features_asked_for(seed, n_features):
     X, truth, markers = make_clusters(seed)
@@ -68,7 +112,7 @@ def test_a_fraction_is_a_share_of_all_features(clusters):
     assert KSparse(3, n_features=0.25, random_state=0).fit(X).n_features_selected_ == 15
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_auto_finds_about_as_many_features_as_there_are_markers(seed):
     X, _, markers = make_clusters(seed, sizes=(80, 60, 60), n_features=300)
     first = KSparse(3, random_state=seed).fit(X)
@@ -97,11 +141,21 @@ def test_a_number_of_features_works_with_every_solver(clusters, solver):
     assert model.gap_ <= 1e-4
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_every_container_gives_the_same_answer(array_kind, dtype):
+@functools.cache
+def dense_answer():
+    """Return data with zeros, and the model that they give as a dense array of float64."""
     X, _, _ = make_clusters(2, zeros=0.4)
     X = X.astype(np.float32)  # the same numbers in both types
-    want = KSparse(3, n_features=15, random_state=0).fit(X.astype(np.float64))
+    return X, KSparse(3, n_features=15, random_state=0).fit(X.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("array_kind", "dtype"),
+    crossed(list(ARRAY_KINDS), [np.float32, np.float64]),
+    indirect=["array_kind"],
+)
+def test_every_container_gives_the_same_answer(array_kind, dtype):
+    X, want = dense_answer()
     model = KSparse(3, n_features=15, random_state=0).fit(array_kind(X.astype(dtype)))
     np.testing.assert_array_equal(model.labels_, want.labels_)
     np.testing.assert_array_equal(model.get_support(), want.get_support())
@@ -110,7 +164,7 @@ def test_every_container_gives_the_same_answer(array_kind, dtype):
     assert model.project(array_kind(X.astype(dtype))).dtype == dtype
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_the_same_seed_gives_the_same_result(seed):
     X, _, _ = make_clusters(seed, shift=1.5)
     one, two = (KSparse(3, n_features=10, random_state=seed).fit(X) for _ in range(2))
@@ -144,7 +198,7 @@ for data in (X, sp.csr_array(X), sp.csc_array(X)):
     assert len(texts[0]) > 1000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_weights_equal_repeated_samples(seed, kind):
     X, _, _ = make_clusters(seed, sizes=(30, 25, 20))
@@ -171,7 +225,7 @@ def test_clusters_are_numbered_by_size(clusters):
     assert list(sizes) == sorted(sizes, reverse=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_every_cluster_has_a_column_of_weights_and_markers_of_its_own(seed):
     X, _, _ = make_clusters(seed)
     model = KSparse(3, n_features=15, random_state=seed).fit(X)
@@ -197,7 +251,7 @@ def test_predict_agrees_with_labels_and_probabilities(array_kind):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_new_samples_are_placed_in_their_clusters(seed):
     X, truth, _ = make_clusters(seed, sizes=(80, 60, 40))
     model = KSparse(3, n_features=15, random_state=0).fit(X[::2])
@@ -310,7 +364,7 @@ def test_history_tells_every_loop(clusters):
     assert len(KSparse(3, n_features=8, tol=None, max_loops=4).fit(X).cost_history_) == 4
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize("eta", [20.0, 200.0])
 def test_the_cost_never_rises_with_the_settings_of_the_paper(seed, eta):
     X, _, _ = make_clusters(seed, shift=1.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sys
 import threading
 
@@ -16,15 +17,17 @@ pytest.importorskip("anndata")
 pytest.importorskip("resource")
 
 import fuzzing
+from conftest import thorough_params
 from ksparse.readers import read
 
-# 200 files of each format; those that come in two forms share them.
+# Forms of one format, which share its number of files.
 PAIRS = {"h5ad", "h5ad-dense", "10x-h5", "10x-folder", "csv", "tsv.gz", "npz-sparse", "npz-dense"}
 
 
 @pytest.mark.parametrize("name", list(fuzzing.FORMATS))
-def test_damaged_files_are_read_or_refused_and_nothing_else(name):
-    count = 100 if name in PAIRS else 200
+@pytest.mark.parametrize("count", thorough_params([40], [1000]))
+def test_damaged_files_are_read_or_refused_and_nothing_else(name, count):
+    count = count // 2 if name in PAIRS else count
     outcomes, wrong = fuzzing.hunt(name, count)
     assert not wrong, f"python tests/fuzzing.py {name} --first {wrong[0][0]}"
     assert sum(outcomes.values()) == count
@@ -39,24 +42,161 @@ def refused(path, part):
     assert "\n" not in str(caught.value)
 
 
-def test_the_crash_hang_and_memory_of_others_are_met(tmp_path, monkeypatch):
-    """What is looked for does happen, and is told from a file that is only damaged."""
+@pytest.fixture
+def probe_script(tmp_path, monkeypatch):
+    """Return a function that replaces the script of the probe by a program."""
     from ksparse.readers import _watched
 
-    monkeypatch.setattr(_watched, "SECONDS", 1)
     script = tmp_path / "_probe.py"
     monkeypatch.setattr(_watched, "__file__", str(tmp_path / "_watched.py"))
+
+    def replace(program, ready=True):
+        begin = "print('{\"ready\": true}', flush=True); input()\n" if ready else ""
+        script.write_text(begin + program)
+        monkeypatch.setattr(_watched, "_probe", _watched._Probe())
+
+    yield replace
+    _watched._probe.close()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os; os.abort()",
+        "import sys; sys.exit(3)",
+        "import sys; sys.exit(0)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGBUS)",
+        "print('{\"declared\": ', end='')",
+    ],
+)
+def test_a_file_on_which_the_library_crashes_is_damaged(tmp_path, probe_script, program):
     path = tmp_path / "a.h5ad"
     path.write_bytes(b"anything")
-    for program in ("import os; os.abort()", "while True: pass", "import sys; sys.exit(3)"):
-        script.write_text(program)
-        monkeypatch.setattr(_watched, "_probe", _watched._Probe())
-        refused(path, "is damaged: the hdf5 library does not survive it")
+    probe_script("import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n" + program)
+    refused(path, "is damaged: the hdf5 library does not survive it")
+
+
+TOOK_LONGER = (
+    r"took longer than \S+ s to check, because the machine is busy or the file is damaged: give "
+    "check=False to read it without the check"
+)
+
+
+def test_a_check_that_does_not_end_says_nothing_about_the_file(tmp_path, monkeypatch, probe_script):
+    from ksparse.readers import _watched
+
+    monkeypatch.setattr(_watched, "CPU_SECONDS", 0.05)
+    path = h5ad(tmp_path)
+    for program in ("while True: pass", "import time; time.sleep(100)"):
+        for ready in (True, False):
+            probe_script(program, ready)
+            refused(path, TOOK_LONGER)
+
+
+def test_a_check_that_waits_for_the_machine_says_nothing_about_the_file(tmp_path, monkeypatch):
+    from ksparse.readers import _watched
+
+    path = h5ad(tmp_path)
+    assert read(path).n_obs == 12
+    os.kill(_watched._probe._process.pid, signal.SIGSTOP)  # others have all cores
+    monkeypatch.setattr(_watched, "CPU_SECONDS", 0.05)
+    refused(path, TOOK_LONGER)
+    assert read(path, check=False).n_obs == 12
     monkeypatch.undo()
-    refused(path, "is damaged: Unable to")
+    assert read(path).n_obs == 12  # by another process
 
 
-# Promises ------------------------------------------------------------------------------
+def test_a_check_that_uses_up_its_cpu_time_says_nothing_about_the_file(tmp_path, monkeypatch):
+    import h5py
+
+    from ksparse.readers import _watched
+
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        file["uns/names"] = [f"name {i}" for i in range(200_000)]
+        file["uns/names"].attrs.update({"encoding-type": "string-array",
+                                        "encoding-version": "0.2.0"})  # fmt: skip
+    monkeypatch.setattr(_watched, "CPU_SECONDS", 1e-3)
+    monkeypatch.setattr(_watched, "CPU_SECONDS_PER_BYTE", 0.0)
+    monkeypatch.setattr(_watched, "WALL_FACTOR", 1e5)  # the clock is not what ends it
+    refused(path, TOOK_LONGER.replace(r"\S+", "0.001"))
+    assert len(read(path, check=False).uns["names"]) == 200_000
+
+
+def test_the_clock_limits_a_check_where_cpu_time_cannot_be_limited(
+    tmp_path, monkeypatch, probe_script
+):
+    """As on Windows, which has neither `resource` nor timers of CPU time."""
+    from ksparse.readers import _probe, _watched
+
+    path = h5ad(tmp_path)
+    program = f"""
+import runpy, signal, sys
+sys.modules["resource"] = None
+for name in ("setitimer", "ITIMER_PROF", "SIGPROF"):
+    delattr(signal, name)
+runpy.run_path({_probe.__file__!r}, run_name="__main__")
+"""
+    probe_script(program, ready=False)
+    assert read(path).n_obs == 12
+    monkeypatch.setattr(_watched, "TIME_IS_UP", None)
+    os.kill(_watched._probe._process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(_watched, "CPU_SECONDS", 0.05)
+    refused(path, TOOK_LONGER)
+
+
+def test_a_check_that_is_ended_by_others_says_nothing_about_the_file(tmp_path, probe_script):
+    path = h5ad(tmp_path)
+    probe_script("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")  # no memory left
+    refused(path, "could not be checked, because .* from outside, by signal 9: give check=False")
+    probe_script("import sys; sys.exit(1)", ready=False)  # a Python that does not work
+    refused(path, "could not be checked, because the process for it does not start: give check=")
+    assert read(path, check=False).n_obs == 12
+
+
+def test_a_library_that_is_not_installed_is_not_the_fault_of_the_file(tmp_path, probe_script):
+    path = h5ad(tmp_path)
+    probe_script("""print('{"missing": "h5py"}', flush=True)""")
+    with pytest.raises(ImportError, match=r"a.h5ad needs h5py: .*pip install 'ksparse\[anndata\]'"):
+        read(path)
+
+
+def test_a_check_that_takes_too_much_memory_leaves_the_choice_to_the_user(tmp_path, probe_script):
+    path = h5ad(tmp_path)
+    probe_script("""print('{"memory": 2147483648}', flush=True)""")
+    refused(path, "is damaged, or needs more than 2.15 GB of memory to check: give check=False to")
+    assert read(path, check=False).n_obs == 12
+
+
+def test_files_of_many_chunks_are_checked_soon(tmp_path, monkeypatch):
+    # Looking up one chunk after another takes quadratic time: 20 s for these.
+    import h5py
+
+    from ksparse.readers import _watched
+
+    path = h5ad(tmp_path)
+    with h5py.File(path, "r+") as file:
+        item = file["uns"].create_dataset("many", (30_000 * 150,), chunks=(150,), dtype="f4")
+        item[...] = 1
+        item.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    monkeypatch.setattr(_watched, "CPU_SECONDS", 2)
+    assert read(path).n_obs == 12
+
+
+@pytest.mark.parametrize("name", ["h5ad", "10x-h5", "loom", "zarr"])
+def test_without_the_check_no_process_is_started(tmp_path, monkeypatch, name):
+    from ksparse.readers import _watched
+
+    make, file, _ = fuzzing.FORMATS[name]
+    make(tmp_path / file)
+    checked = read(tmp_path / file)
+    monkeypatch.setattr(_watched._Probe, "ask", lambda *given: pytest.fail("a process was asked"))
+    unchecked = read(tmp_path / file, check=False)
+    np.testing.assert_array_equal(unchecked.to_df(), checked.to_df())
+
+
+# Declared sizes ------------------------------------------------------------------------
 
 
 def h5ad(tmp_path):
@@ -194,21 +334,21 @@ def test_mtx_of_patterns_and_of_nothing(tmp_path):
 
 
 def test_more_than_fits_in_memory_is_told(tmp_path, monkeypatch):
-    from ksparse import promises
+    from ksparse.io import archives
 
     path = h5ad(tmp_path)
-    monkeypatch.setattr(promises, "available_memory", lambda: 100.0)
+    monkeypatch.setattr(archives, "available_memory", lambda: 100.0)
     refused(path, r"holds 1\.\d* kB of data, and 100 bytes of memory are free")
 
 
 def test_memory_is_told_wherever_it_runs(monkeypatch):
-    from ksparse import promises
+    from ksparse.io import archives
 
-    there = promises.available_memory()
-    assert 1e8 < there < 1e14
-    monkeypatch.setattr(promises.Path, "read_text", lambda path: "nothing")
-    assert 1e8 < promises.available_memory() < 1e14
-    assert promises.shown_bytes(3e17) == "300 PB"
+    free = archives.available_memory()
+    assert 1e8 < free < 1e14
+    monkeypatch.setattr(archives.Path, "read_text", lambda path: "nothing")
+    assert 1e8 < archives.available_memory() < 1e14
+    assert archives.format_bytes(3e17) == "300 PB"
 
 
 # Nothing is executed ---------------------------------------------------------------------
@@ -298,8 +438,13 @@ def test_an_error_that_is_kept_does_not_lock_other_threads_out(tmp_path, place):
     assert kept.tb is not None
 
 
-def test_links_to_other_files_are_not_followed(tmp_path):
+@pytest.mark.parametrize("check", [True, False])
+def test_links_to_other_files_are_not_followed(tmp_path, check):
     import h5py
+
+    def refused(path, part):
+        with pytest.raises(ValueError, match=part):
+            read(path, check=check)
 
     (tmp_path / "secret").write_bytes(b"my password!")
     path = h5ad(tmp_path)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import lars_path_gram
 
-from conftest import make_clusters
+from conftest import examples, make_clusters
 from ksparse import KSparse
-from ksparse.solvers.homotopy import LassoPaths
+from ksparse.core.lasso_path import LassoPaths
 
 
 def regression(seed, m, p, *, common=0.0, rank=2):
@@ -32,7 +32,7 @@ def violation(G, C, costs, W, penalty):
     return max(outside, inside, free) / penalty
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 1000), deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     m=st.integers(3, 60),

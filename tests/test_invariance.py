@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
@@ -11,12 +12,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from conftest import ARRAY_KINDS, make_clusters
+from conftest import ARRAY_KINDS, crossed, examples, make_clusters, seeds
 from ksparse import KSparse
 
 # A smaller example would cost hundreds of fits.
 PHASES = (Phase.explicit, Phase.generate)
-thorough = settings(max_examples=4, deadline=None, derandomize=True, phases=PHASES)
+sampled = settings(max_examples=examples(3, 10), deadline=None, derandomize=True, phases=PHASES)
 storages = st.sampled_from(list(ARRAY_KINDS))
 
 
@@ -44,7 +45,7 @@ def assert_same(one, other, rows=None, columns=None):
     assert np.flatnonzero(chosen).tolist() == np.flatnonzero(other.get_support()).tolist()
 
 
-@thorough
+@sampled
 @given(problems(), st.integers(0, 1000), storages)
 def test_the_order_of_samples_does_not_matter(problem, seed, storage):
     X, k, n = problem
@@ -53,7 +54,7 @@ def test_the_order_of_samples_does_not_matter(problem, seed, storage):
     assert_same(fit(pack(X), k, n), fit(pack(X[order]), k, n), rows=order)
 
 
-@thorough
+@sampled
 @given(problems(), st.integers(0, 1000), storages)
 def test_the_order_of_features_does_not_matter(problem, seed, storage):
     X, k, n = problem
@@ -62,7 +63,7 @@ def test_the_order_of_features_does_not_matter(problem, seed, storage):
     assert_same(fit(pack(X), k, n), fit(pack(X[:, order]), k, n), columns=order)
 
 
-@thorough
+@sampled
 @given(problems(), st.floats(-12, 12), storages, st.booleans())
 def test_the_unit_does_not_matter(problem, exponent, storage, single):
     X, k, n = problem
@@ -74,7 +75,7 @@ def test_the_unit_does_not_matter(problem, exponent, storage, single):
     assert np.array_equal(one.labels_, other.labels_)
 
 
-@thorough
+@sampled
 @given(problems(), st.integers(0, 1000), st.sampled_from([1.0, 100.0, 1e4]))
 def test_the_origin_does_not_matter(problem, seed, far):
     X, k, n = problem
@@ -82,7 +83,7 @@ def test_the_origin_does_not_matter(problem, seed, far):
     assert_same(fit(X, k, n), fit(X + shift, k, n))
 
 
-@thorough
+@sampled
 @given(problems(), st.integers(1, 20), st.sampled_from([0.0, 1.0, -3e5]), storages)
 def test_constant_features_do_not_matter(problem, more, value, storage):
     X, k, n = problem
@@ -94,7 +95,7 @@ def test_constant_features_do_not_matter(problem, more, value, storage):
     assert np.array_equal(one.get_support(), other.get_support()[: X.shape[1]])
 
 
-@thorough
+@sampled
 @given(problems(), st.integers(0, 1000), storages)
 def test_a_sample_twice_is_a_sample_of_weight_two(problem, seed, storage):
     X, k, n = problem
@@ -109,7 +110,7 @@ def test_a_sample_twice_is_a_sample_of_weight_two(problem, seed, storage):
     np.testing.assert_allclose(weighted.mean_, repeated.mean_, rtol=1e-9, atol=1e-12)
 
 
-@thorough
+@sampled
 @given(problems(), storages)
 def test_float32_gives_the_clusters_of_float64(problem, storage):
     X, k, n = problem
@@ -194,10 +195,17 @@ def arrays_of(X):
     return [getattr(X, name) for name in names if isinstance(getattr(X, name, None), np.ndarray)]
 
 
-@pytest.mark.parametrize("kind", [*UNTIDY, "memory map"])
-@pytest.mark.parametrize("seed", range(2))
-def test_any_storage_gives_the_same_and_is_left_as_it_is(kind, seed, tmp_path):
+@functools.cache
+def tidy(seed):
+    """Return data with zeros, and the model that they give as they are."""
     X = np.round(make_clusters(seed, shift=6.0, zeros=0.3)[0], 1)
+    return X, fit(X, 3, 9)
+
+
+@pytest.mark.parametrize("kind", [*UNTIDY, "memory map"])
+@pytest.mark.parametrize("seed", seeds(1, 2))
+def test_any_storage_gives_the_same_and_is_left_as_it_is(kind, seed, tmp_path):
+    X, expected = tidy(seed)
     data = memory_map(X, tmp_path) if kind == "memory map" else UNTIDY[kind](X)
     before = [array.copy() for array in arrays_of(data)]
     model = fit(data, 3, 9)
@@ -205,14 +213,16 @@ def test_any_storage_gives_the_same_and_is_left_as_it_is(kind, seed, tmp_path):
     for array, old in zip(arrays_of(data), before, strict=True):
         assert array.dtype == old.dtype
         assert array.tolist() == old.tolist()
-    assert_same(fit(X, 3, 9), model)
+    assert_same(expected, model)
 
 
 @pytest.mark.parametrize(
-    "dtype",
-    [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64, bool],
+    ("dtype", "pack"),
+    crossed(
+        [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64, bool],
+        [np.asarray, sp.csr_array, sp.csc_array],
+    ),
 )
-@pytest.mark.parametrize("pack", [np.asarray, sp.csr_array, sp.csc_array])
 def test_integers_and_truth_values_are_numbers(dtype, pack):
     X = np.clip(np.round(make_clusters(0, shift=6.0)[0]), 0, 1 if dtype is bool else 100)
     data = pack(X.astype(dtype))
@@ -243,7 +253,7 @@ def test_what_is_given_besides_the_data_is_not_modified(kind):
 # Extreme numbers -----------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, phases=PHASES)
+@settings(max_examples=examples(20, 60), deadline=None, derandomize=True, phases=PHASES)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 25),

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from conftest import make_clusters
+from conftest import make_clusters, thorough_params
 from ksparse import KSparse
 
 X, _, _ = make_clusters(0, sizes=(14, 10, 8), n_features=16, n_markers=2, shift=6.0)
 
 
-def quick(data=X, seed=0, init=None):
+def quick(data=X, seed=0, init=None, max_loops=1, **options):
     start = np.arange(len(X)) % 3 if init is None else init
-    model = KSparse(3, n_features=6, init=start, n_init=1, max_loops=1, random_state=seed)
-    return model.fit(data)
+    options |= {"n_init": 1, "max_loops": max_loops, "random_state": seed}
+    return KSparse(3, n_features=6, init=start, **options).fit(data)
 
 
 def resident():
@@ -35,34 +35,42 @@ def resident():
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def many_fits():
-    """How memory grows from fit 500 to fit 2,000; and the number of threads."""
+def many_fits(n, max_loops, n_full):
+    """Return how memory grows after a quarter of n fits, and the number of threads.
+
+    One in `n_full` fits has the default starts.
+    """
     sparse = sp.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
     seen = []
-    for i in range(2000):
-        quick(sparse if i % 2 else X, i, "auto" if i % 200 == 0 else None)
-        if i in (500, 1999):
+    for i in range(n):
+        quick(sparse if i % 2 else X, i, "auto" if i % n_full == 0 else None, max_loops)
+        if i in (n // 4, n - 1):
             gc.collect()
             seen.append(resident())
     return seen[1] - seen[0], threading.active_count()
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is not told here")
-def test_two_thousand_fits_leave_memory_flat():
+@pytest.mark.parametrize(
+    ("n", "max_loops", "n_full"), thorough_params([(200, 1, 50)], [(2000, 2, 100)])
+)
+def test_many_fits_leave_memory_flat(n, max_loops, n_full):
     # In a process of its own, which holds nothing but this.
-    program = "import test_long_life; print(*test_long_life.many_fits())"
+    call = f"many_fits({n}, {max_loops}, {n_full})"
+    program = f"import test_long_life; print(*test_long_life.{call})"
     words = [sys.executable, "-c", program]
     here = Path(__file__).parent
     done = subprocess.run(words, capture_output=True, text=True, cwd=here, check=True)
     growth, threads = (int(word) for word in done.stdout.split())
-    assert growth < 2**23  # 8 MB in 1,500 fits: less than 6 kB each
+    assert growth < 2**23 * n / 2000  # 8 MB in 1,500 fits: less than 6 kB each
     assert threads < 40
 
 
-def test_eight_threads_at_once_give_what_one_gives():
+@pytest.mark.parametrize(("n_seeds", "n_times"), thorough_params([(1, 4)], [(4, 2)]))
+def test_eight_threads_at_once_give_what_one_gives(n_seeds, n_times):
     sizes = (80, 60, 50)
     wide = make_clusters(0, sizes, n_features=200, shift=4.0)[0]
-    jobs = [(data, seed) for data in (X, wide) for seed in range(2)]
+    jobs = [(data, seed) for data in (X, wide) for seed in range(n_seeds)]
 
     def one(job):
         model = KSparse(3, n_features=6, random_state=job[1]).fit(job[0])
@@ -70,8 +78,8 @@ def test_eight_threads_at_once_give_what_one_gives():
 
     alone = [one(job) for job in jobs]
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(one, 4 * jobs))
-    assert together == 4 * alone
+        together = list(pool.map(one, n_times * jobs))
+    assert together == n_times * alone
 
 
 def _in_child(seed):
@@ -139,6 +147,32 @@ def test_works_in_a_jupyter_kernel():
     assert "".join(said) == "[35, 25] [0, 1, 2]\n"
     assert "KSparse" in shown[0]["text/plain"]
     assert "text/html" in shown[0]
+
+
+def test_every_step_of_a_bar_calls_back_whether_it_is_shown_or_not():
+    from ksparse._progress import each_step, progress_bar
+
+    steps = []
+    with each_step(lambda: steps.append(1)), progress_bar(2, "test", 0) as bar:
+        bar.update()
+        bar.update()
+    assert len(steps) == 2
+    with progress_bar(1, "test", 0) as bar:
+        bar.update()
+    assert len(steps) == 2
+    with each_step(sys.exit), pytest.raises(SystemExit):
+        quick(verbose=1)
+
+
+@pytest.mark.parametrize("in_notebook", [False, True])
+def test_progress_is_shown_in_notebooks(monkeypatch, capsys, in_notebook):
+    from ksparse import _progress
+
+    monkeypatch.setattr(_progress, "IN_NOTEBOOK", in_notebook)
+    for verbose in (0, 1):
+        with _progress.progress_bar(1, "test", verbose) as bar:
+            assert bar.disable != (in_notebook and verbose == 1)
+    capsys.readouterr()
 
 
 # No network ------------------------------------------------------------------------------

@@ -200,11 +200,10 @@ def test_rows_that_agree_in_a_feature_have_factor_zero_there(pair):
     assert part.factor[feature] == 0
 
 
-def test_rescale_divides_every_product_and_leaves_the_mean(pair):
+def test_a_scaled_view_divides_every_product_and_leaves_the_mean(pair):
     matrix, plain = pair
     mean = matrix.mean.copy()
-    matrix.rescale(5.0)
-    matrix.rescale(0.5)
+    matrix = matrix.scaled(5.0).scaled(0.5)
     plain.Xc, plain.weighted = plain.Xc / 2.5, plain.weighted / 2.5
     assert np.array_equal(matrix.mean, mean)
     assert_close(matrix.factor, plain.factor / 2.5)
@@ -528,7 +527,7 @@ def test_input_is_never_modified(array_kind, offset):
     kept = weight.copy()
     matrix = as_matrix(X, sample_weight=weight, standardize=True)
     operations(matrix)
-    matrix.rescale(3.0)
+    matrix = matrix.scaled(3.0)
     operations(matrix.rows(np.arange(5)))
     assert np.array_equal(weight, kept)
     arrays = ("data", "indices", "indptr") if sp.issparse(X) else ("T",)

@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ksparse.metrics import clustering_accuracy, feature_precision, feature_recall, summary
+from ksparse.metrics import (
+    clustering_accuracy,
+    feature_precision,
+    feature_recall,
+    match_clusters,
+    summary,
+)
 
 SEEDS = range(8)
 COUNTS = [(1, 1), (2, 2), (3, 3), (5, 5), (2, 4), (4, 2), (1, 5), (5, 1), (3, 4)]
@@ -37,6 +43,25 @@ def best_of_all_matchings(true, pred):
 def test_accuracy_is_that_of_the_best_of_all_matchings(seed, n_classes, n_clusters):
     true, pred = draw(seed, n_classes, n_clusters)
     assert clustering_accuracy(true, pred) == pytest.approx(best_of_all_matchings(true, pred))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("shape", [*COUNTS, (0, 3), (3, 0)])
+def test_clusters_are_matched_one_to_one_with_the_largest_sum(seed, shape):
+    table = np.random.default_rng(seed).integers(20, size=shape)
+    match = match_clusters(table)
+    matched = match >= 0
+    assert matched.sum() == min(shape)
+    assert len(set(match[matched])) == min(shape)
+    wide = table if shape[0] <= shape[1] else table.T
+    every = permutations(range(wide.shape[1]), wide.shape[0])
+    largest = max(sum(row[c] for row, c in zip(wide, columns, strict=True)) for columns in every)
+    assert table[np.flatnonzero(matched), match[matched]].sum() == largest
+
+
+def test_a_table_has_two_axes():
+    with pytest.raises(ValueError, match=r"table has shape \(3,\)"):
+        match_clusters([1, 2, 3])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

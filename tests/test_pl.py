@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ksparse as ks
+from ksparse._plotting import cluster_colours
 from ksparse.metrics import correctly_placed
-from ksparse.plotting import cluster_colours
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("anndata")

@@ -261,7 +261,7 @@ def test_sparse_files_of_scipy(tmp_path):
 def test_repeated_names_are_refused_or_numbered(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("c,a,a,b\nx,1,2,3\nx,4,5,6\n")
-    with pytest.raises(ValueError, match="1 repeated cell names .*'x'.*--unique-names"):
+    with pytest.raises(ValueError, match="1 repeated cell names .*'x'.*give unique_names=True"):
         read(path)
     with pytest.warns(UserWarning, match="repeated .* names were numbered") as caught:
         adata = read(path, unique_names=True)
@@ -270,7 +270,7 @@ def test_repeated_names_are_refused_or_numbered(tmp_path):
     assert adata.obs_names.is_unique
 
 
-def test_features_that_are_not_genes_are_left_out_with_a_word(tmp_path):
+def test_features_that_are_not_genes_are_left_out_with_a_warning(tmp_path):
     write_mtx(tmp_path / "m")
     lines = (tmp_path / "m" / "features.tsv").read_text(encoding="utf-8")
     changed = lines.replace("Gene Expression", "Antibody Capture", 2)
@@ -389,5 +389,205 @@ def test_npz_files_must_make_sense(tmp_path, arrays, part):
 
 def test_transposing_is_for_tables(tmp_path):
     write_h5ad(tmp_path / "a.h5ad")
-    with pytest.raises(ValueError, match="transpose is for tables"):
+    with pytest.raises(ValueError, match="transpose=True is for tables"):
         read(tmp_path / "a.h5ad", transpose=True)
+
+
+# The registry --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy_format():
+    """A format from outside of the package: JSON with a list of numbers for each cell."""
+    import json
+
+    import pandas
+
+    from ksparse.readers import FORMATS, Format, has_suffix
+
+    def read_json(path, options):
+        table = pandas.DataFrame.from_dict(json.loads(path.read_text()), orient="index")
+        counts = table.T if options.transpose else table
+        return anndata.AnnData(counts.astype(np.float32))
+
+    FORMATS["toy"] = Format(
+        name="toy",
+        description=".toy",
+        recognises=has_suffix(".toy"),
+        read=read_json,
+        takes_transpose=True,
+    )
+    yield FORMATS["toy"]
+    del FORMATS["toy"]
+
+
+def write_toy(path, counts):
+    import json
+
+    path.write_text(json.dumps({f"cell {i}": row.tolist() for i, row in enumerate(counts)}))
+
+
+def test_a_format_is_added_by_one_entry(tmp_path, toy_format):
+    path = tmp_path / "a.toy"
+    write_toy(path, COUNTS)
+    adata = read(path)
+    np.testing.assert_array_equal(adata.X, COUNTS)
+    assert adata.obs_names.tolist() == CELLS
+    np.testing.assert_array_equal(read(path, transpose=True).X, COUNTS.T)
+    with pytest.raises(ValueError, match=r"give \.h5ad, .*, \.npz, \.toy\.$"):
+        read(__file__)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="a.toy cannot be read: Expecting property name"):
+        read(path)
+
+
+def test_a_format_that_was_added_can_be_clustered_in_the_shell(
+    tmp_path, toy_format, simulated, capsys
+):
+    import json
+
+    from ksparse.cli import main
+
+    write_toy(tmp_path / "a.toy", simulated.X.toarray())
+    words = ["run", tmp_path / "a.toy", "-k", 3, "--genes", 12, "--no-check"]
+    assert main([str(word) for word in [*words, "-o", tmp_path / "out"]]) == 0
+    assert "240 cells in 3 clusters" in capsys.readouterr().out
+    assert (tmp_path / "out" / "result.h5ad").exists()
+    about = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    assert " --no-check " in about["command"]
+
+
+def test_a_format_that_was_removed_is_not_read(tmp_path):
+    path = tmp_path / "a.toy"
+    write_toy(path, COUNTS)
+    with pytest.raises(ValueError, match=r"is of no kind that can be read: give .*, \.npz\.$"):
+        read(path)
+
+
+def test_a_format_may_leave_a_file_to_the_next_one(tmp_path, toy_format):
+    from dataclasses import replace
+
+    from ksparse.readers import FORMATS
+
+    path = tmp_path / "a.toy"
+    write_toy(path, COUNTS)
+    first = replace(toy_format, name="first", read=lambda path, options: None)
+    FORMATS["toy"], FORMATS["second"] = first, toy_format
+    try:
+        np.testing.assert_array_equal(read(path).X, COUNTS)
+        del FORMATS["second"]
+        with pytest.raises(ValueError, match="a.toy does not hold what a file of .toy holds"):
+            read(path)
+    finally:
+        FORMATS.pop("second", None)
+
+
+def test_every_format_is_registered_under_its_name():
+    from ksparse.readers import FORMATS
+
+    assert all(name == each.name for name, each in FORMATS.items())
+
+
+def test_the_list_of_formats_is_told(tmp_path):
+    kinds = (
+        r"\.h5ad, \.zarr, \.h5 \(10x\), a folder with matrix\.mtx, \.loom, "
+        r"\.csv, \.tsv \(or \.gz\), \.npz\.$"
+    )
+    (tmp_path / "a.docx").write_bytes(b"")
+    for path in (tmp_path, tmp_path / "a.docx"):
+        with pytest.raises(ValueError, match=kinds):
+            read(path)
+
+
+def test_the_content_of_hdf5_decides_what_it_is(tmp_path):
+    for name, write in (("a.h5ad", write_10x), ("b.h5", write_h5ad), ("c.hdf5", write_10x_old)):
+        write(tmp_path / name)
+        np.testing.assert_array_equal(read(tmp_path / name).X.toarray(), COUNTS)
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["something"] = [1, 2]
+    with pytest.raises(ValueError, match="neither an .h5ad file nor one of 10x Genomics"):
+        read(tmp_path / "d.h5")
+
+
+def test_the_shell_can_leave_out_the_check(tmp_path, monkeypatch):
+    from ksparse.cli._jobs import Source, open_source
+    from ksparse.cli._steps import Steps
+    from ksparse.readers import _watched
+
+    asked = []
+
+    def ask(self, path, kind, size):
+        asked.append(path)
+        return {"declared": 0, "outside": []}
+
+    monkeypatch.setattr(_watched._Probe, "ask", ask)
+    write_h5ad(tmp_path / "a.h5ad")
+    for source in (Source(tmp_path / "a.h5ad", check=False), Source(tmp_path / "a.h5ad")):
+        with Steps(2, 0) as steps:
+            assert open_source(source, steps).adata.n_obs == 12
+        assert len(asked) == (source.check)
+        assert source.words() == ["--no-check"] * (not source.check)
+
+
+# Words for Python and for the shell ----------------------------------------------------
+
+
+def test_errors_name_arguments_that_the_shell_can_rename(tmp_path):
+    from ksparse._errors import InputError
+
+    def flags(term):
+        return f"--{term.name.replace('_', '-')}"
+
+    path = tmp_path / "t.csv"
+    path.write_text("c,a,a\nx,1,2\ny,3,4\n")
+    with pytest.raises(InputError, match="give unique_names=True to number them") as caught:
+        read(path)
+    assert caught.value.render(flags).endswith("give --unique-names to number them.")
+    path.write_text("c,a,type\nx,1,red\ny,3,blue\n")
+    with pytest.raises(InputError, match="if it holds labels, give label_column='type'") as caught:
+        read(path)
+    assert caught.value.render(flags).endswith("give --label-column.")
+    write_h5ad(tmp_path / "a.h5ad")
+    with pytest.raises(InputError, match="transpose=True is for tables") as caught:
+        read(tmp_path / "a.h5ad", transpose=True)
+    assert caught.value.render(flags).startswith("--transpose is for tables")
+
+
+def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch, toy_format):
+    from dataclasses import replace
+
+    from ksparse.readers import FORMATS
+
+    def needs(path, options):
+        import no_such_package  # noqa: F401
+
+    FORMATS["toy"] = replace(toy_format, read=needs)
+    write_toy(tmp_path / "a.toy", COUNTS)
+    with pytest.raises(ImportError, match="a.toy needs no_such_package: install it with"):
+        read(tmp_path / "a.toy")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "part"),
+    [
+        (ValueError("one\ntwo"), ValueError, "a.toy cannot be read: one$"),
+        (KeyError("x"), ValueError, "a.toy cannot be read: 'x'$"),
+        (MemoryError("Unable to allocate 1 PB"), MemoryError, "a.toy cannot be read: Unable to"),
+        (OSError("broken"), ValueError, "a.toy cannot be read: broken$"),
+        (FileNotFoundError("gone"), FileNotFoundError, "a.toy cannot be read: gone"),
+        (PermissionError(13, "No", "a.toy"), PermissionError, r"^\[Errno 13\] No: 'a.toy'$"),
+        (Exception(), ValueError, "a.toy cannot be read: Exception$"),
+    ],
+)
+def test_errors_of_libraries_become_one_sentence(tmp_path, toy_format, error, kind, part):
+    from dataclasses import replace
+
+    from ksparse.readers import FORMATS
+
+    def fails(path, options):
+        raise error
+
+    FORMATS["toy"] = replace(toy_format, read=fails)
+    write_toy(tmp_path / "a.toy", COUNTS)
+    with pytest.raises(kind, match=part):
+        read(tmp_path / "a.toy")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import thorough_params
 from ksparse.cli import main
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -19,8 +20,12 @@ def blocks(kind):
     return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-# The two blocks about "how many?" are those of test_path and test_cluster_number, and slow.
-PYTHON = [block for block in blocks("python") if "choose_k" not in block]
+# The two blocks about "how many?" belong together, and are slow; test_path and test_cluster_number
+# have short ones.
+PYTHON = thorough_params(
+    [block for block in blocks("python") if "choose_k" not in block],
+    ["\n".join(block for block in blocks("python") if "choose_k" in block)],
+)
 
 
 def test_the_readme_has_its_examples():
@@ -40,7 +45,9 @@ def test_python_examples_run(block, tmp_path, monkeypatch):
     exec(compile(block, "README", "exec"), {})
 
 
-def test_shell_examples_run_one_after_another(tmp_path, monkeypatch, capsys):
+# The one of choose-k takes a minute; test_cli has a short one.
+@pytest.mark.parametrize("slow", thorough_params([False], [True]))
+def test_shell_examples_run_one_after_another(slow, tmp_path, monkeypatch, capsys):
     pytest.importorskip("anndata")
     monkeypatch.chdir(tmp_path)
     block = next(block for block in blocks("sh") if "ksparse simulate" in block)
@@ -48,7 +55,7 @@ def test_shell_examples_run_one_after_another(tmp_path, monkeypatch, capsys):
     assert len(commands) == 6
     with warnings.catch_warnings():
         for command in commands:
-            if "choose-k" not in command:  # a minute; test_cli has a short one
+            if slow or "choose-k" not in command:
                 assert main(shlex.split(command)[1:]) == 0, command
     assert (tmp_path / "again.html").stat().st_size > 50_000
 

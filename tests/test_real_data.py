@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
+from conftest import seeds, thorough_params
 from ksparse import KSparse, stability_selection
 from ksparse.metrics import summary
 
@@ -27,7 +28,7 @@ def load(folder, name, total=1e4, log=True):
     return X, data.obs["label"].to_numpy(), markers
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 def test_usoskin_with_50_genes(data_folder, seed):
     X, classes, _ = load(data_folder, "usoskin_subset259")
     model = KSparse(4, n_features=50, random_state=seed).fit(X)
@@ -72,8 +73,9 @@ def test_doublets_get_two_labels_far_more_often_than_singlets(data_folder):
     assert several[~doublet].mean() <= 0.02
 
 
-def test_stable_features_of_simulated_cells_are_markers(data_folder):
+@pytest.mark.parametrize("n_subsamples", thorough_params([10], [50]))
+def test_stable_features_of_simulated_cells_are_markers(data_folder, n_subsamples):
     X, _, markers = load(data_folder, "scsim1_seed1", total=1e6, log=False)
-    found = stability_selection(X, 4, 40, random_state=0)
+    found = stability_selection(X, 4, 40, n_subsamples=n_subsamples, random_state=0)
     assert found.selected.sum() >= 20
     assert markers[found.selected].mean() >= 0.98

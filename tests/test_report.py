@@ -15,6 +15,7 @@ import pandas
 import pytest
 
 import ksparse as ks
+from conftest import thorough_params
 from ksparse.metrics import summary
 from ksparse.report import write_report
 
@@ -462,7 +463,8 @@ def test_it_prints_all_genes_on_paper(visit, page_file, tmp_path):
     assert page.locator("#gene-table tbody tr").count() == 12
 
 
-def test_hostile_names_are_shown_and_not_run(visit, hostile_file):
+@pytest.mark.parametrize("n_places", thorough_params([13], [25]))
+def test_hostile_names_are_shown_and_not_run(visit, hostile_file, n_places):
     page = visit(hostile_file)
     assert page.inner_text("h1") == HOSTILE[0]
     genes = content(hostile_file)["genes"]
@@ -474,8 +476,8 @@ def test_hostile_names_are_shown_and_not_run(visit, hostile_file):
     page.select_option("#colour", "label")
     painted(page, "label:null:")
     box = page.locator("#cells").bounding_box()
-    for x in np.linspace(0, 1, 13):
-        for y in np.linspace(0, 1, 13):
+    for x in np.linspace(0, 1, n_places):
+        for y in np.linspace(0, 1, n_places):
             page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
     assert page.evaluate("window.hacked") is None
     with page.expect_download() as waiting:

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 import ksparse
-from conftest import ARRAY_KINDS, make_clusters
+from conftest import ARRAY_KINDS, crossed, make_clusters
 from ksparse import KSparse
-from ksparse.saving import FITTED
+from ksparse.io.model_file import FITTED
 
 FILES = Path(__file__).parent / "files"
 sys.path.insert(0, str(FILES))
@@ -67,8 +67,7 @@ def assert_equal(one, other):
         assert one == other or repr(one) == repr(other)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", list(ARRAY_KINDS))
+@pytest.mark.parametrize(("kind", "dtype"), crossed(list(ARRAY_KINDS), [np.float32, np.float64]))
 def test_a_loaded_model_predicts_the_same_bits(kind, dtype, tmp_path):
     data = ARRAY_KINDS[kind](X.astype(dtype))
     model = fitted(data)
@@ -328,7 +327,7 @@ def test_models_of_earlier_releases_load(path):
 
 
 def test_there_is_a_model_of_this_version_of_the_encoding():
-    from ksparse.model_file import VERSION
+    from ksparse.io.model_file import VERSION
 
     assert (FILES / f"model_v{VERSION}.ksparse").exists()
 

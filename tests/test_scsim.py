@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from conftest import thorough_params
 from ksparse import KSparse
+from ksparse._errors import InputError
 from ksparse.metrics import summary
 from ksparse.simulate import scsim
 
@@ -39,7 +41,7 @@ def compare(found, wanted):
     assert fold_spread == pytest.approx(wanted[7], abs=0.06)
 
 
-@pytest.mark.parametrize("preset", REFERENCE)
+@pytest.mark.parametrize("preset", thorough_params(["paper1"], ["paper2"]))
 def test_statistics_are_those_of_the_published_simulator(preset):
     found = []
     for seed in range(4):  # their mean: the depth of 600 cells is not the same twice
@@ -172,10 +174,22 @@ def test_the_truth_is_in_the_anndata_object():
 
 
 @pytest.mark.parametrize(
+    ("first", "preset"), [("paper1", "paper1"), ("paper2", "paper2"), ("paper", "paper1")]
+)
+def test_a_preset_in_the_place_of_the_cells_is_told_from_their_number(first, preset):
+    part = f"n_cells='{first}' must be a number of cells: give a preset as preset='{preset}'"
+    with pytest.raises(InputError, match=part):
+        scsim(first)
+    with pytest.raises(InputError, match=part):
+        scsim(first, preset="paper1")
+
+
+@pytest.mark.parametrize(
     ("options", "part"),
     [
         ({"preset": "paper3"}, "preset='paper3' is unknown; choose from paper1, paper2"),
         ({"n_cells": 3}, "n_cells=3 should be >= n_clusters=4"),
+        ({"n_cells": 3.5}, "n_cells=3.5 must be an integer"),
         ({"n_clusters": 0}, "n_clusters=0 must be at least 1"),
         ({"sizes": (50, 50)}, "sizes has 2 entries, but n_clusters=4"),
         ({"sizes": (50, 50, 50, 50)}, "sizes must be positive percentages that sum to 100"),
@@ -192,6 +206,6 @@ def test_the_truth_is_in_the_anndata_object():
     ],
 )
 def test_impossible_cells_are_refused(options, part):
-    with pytest.raises(ValueError, match=part) as caught:
+    with pytest.raises((ValueError, TypeError), match=part) as caught:
         scsim(**options)
     assert "\n" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from ksparse import simulate
-from ksparse.files import new_file
-from ksparse.normalise import log_normalise, looks, looks_like_counts
-from ksparse.signals import held_signals
+from ksparse.cli._signals import held_signals
+from ksparse.io.files import new_file
+from ksparse.normalise import log_normalise, looks_like_counts, summarise_values
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -58,7 +59,7 @@ class Flaky:
 def test_an_error_anywhere_in_writing_hdf5_leaves_no_file(
     tmp_path, monkeypatch, simulated, method, call, error
 ):
-    from ksparse import h5ad
+    from ksparse.io import h5ad
 
     made = []
 
@@ -76,6 +77,29 @@ def test_an_error_anywhere_in_writing_hdf5_leaves_no_file(
     else:  # it was not called so often: then all must be well
         assert made[0].left >= 0
         assert abs(pytest.importorskip("anndata").read_h5ad(path).X - simulated.X).sum() == 0
+
+
+def test_an_interrupt_while_writing_hdf5_is_raised_when_the_file_is_closed(
+    tmp_path, monkeypatch, simulated
+):
+    from ksparse.io import h5ad
+
+    real, done = h5ad._write, []
+
+    def interrupted(file, adata):
+        os.kill(os.getpid(), signal.SIGINT)
+        real(file, adata)
+        done.append(file)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(h5ad, "_write", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            h5ad.write_h5ad(tmp_path / "out.h5ad", simulated)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done[0].error is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -171,7 +195,7 @@ def test_large_and_missing_counts():
         log_normalise(np.array([[1.0, np.nan]]))
 
 
-def test_samples_without_counts_stay_zero_with_a_word():
+def test_samples_without_counts_stay_zero_with_a_warning():
     with pytest.warns(UserWarning, match="1 of 2 samples have no counts"):
         out = log_normalise(np.array([[0.0, 0.0], [1.0, 3.0]]))
     assert (out[0] == 0).all()
@@ -184,7 +208,7 @@ def test_a_total_that_cannot_be_is_refused(total):
 
 
 @pytest.mark.parametrize(
-    ("values", "counts", "unlogged"),
+    ("values", "counts", "too_large"),
     [
         ([[0, 3], [120, 1]], True, True),
         ([[0, 1], [1, 1]], False, False),  # yes and no
@@ -196,11 +220,11 @@ def test_a_total_that_cannot_be_is_refused(total):
         ([[0, 0]], False, False),
     ],
 )
-def test_counts_are_recognised(values, counts, unlogged):
+def test_counts_are_recognised(values, counts, too_large):
     dense = np.array(values)
     for X in (dense, *([sp.csr_matrix(dense)] if dense.dtype != bool else [])):
         assert looks_like_counts(X) == counts
-        assert looks(X).unlogged == unlogged
+        assert summarise_values(X).too_large_for_logs == too_large
 
 
 def test_simulated_counts_become_anndata():

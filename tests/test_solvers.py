@@ -10,12 +10,16 @@ import scipy.sparse as sp
 from scipy.linalg import hadamard
 from scipy.optimize import nnls
 
-from conftest import make_clusters
-from ksparse.decomposition import spectral_norm
+from conftest import make_clusters, seeds
+from ksparse.core.selectors import SELECTORS
+from ksparse.core.solvers import SOLVERS
+from ksparse.core.w_step import Problem
 from ksparse.matrix import as_matrix
-from ksparse.solvers import SOLVERS, Problem, select_features
+from ksparse.starts.spectral import decompose
 
-SEEDS = range(3)
+select_features = SELECTORS["l1"].select
+
+SEEDS = seeds(2, 4)
 ITERATIVE = ("fista", "projected_gradient")
 COSTS = {
     "plain": lambda d, rng: np.ones(d),
@@ -41,7 +45,7 @@ def make_problem(seed, costs="plain", *, share=0.2, m=60, d=15, r=2, weighted=Fa
 
 def problem_of(X, T, costs=None, *, weight=None, radius=1.0):
     matrix = as_matrix(X, sample_weight=weight)
-    matrix.rescale(spectral_norm(matrix))
+    matrix = matrix.scaled(decompose(matrix, 1, np.random.RandomState(0)).norm)
     T = T - np.average(T, axis=0, weights=weight)
     squares = np.average(T**2, axis=0, weights=weight).sum() * matrix.total_weight
     costs = np.ones(X.shape[1]) if costs is None else costs

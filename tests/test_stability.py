@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from conftest import make_clusters
-from ksparse import jobs as jobs_module
 from ksparse import stability_selection
-from ksparse.stability import false_selection_bounds
+from ksparse.selection import jobs as jobs_module
+from ksparse.selection.stability import false_selection_bounds
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +86,17 @@ def test_samples_without_weight_have_no_confidence(data):
     assert found.labels.shape == (len(X),)
 
 
-def test_an_interrupt_keeps_the_halves_that_are_done(data, monkeypatch):
+def test_an_interrupt_stops_unless_partial_results_are_asked_for(data, monkeypatch):
     def stopping(function, tasks, n_jobs):
         yield from (function(*task) for task in tasks[:3])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ksparse.stability.run_all", stopping)
+    monkeypatch.setattr("ksparse.selection.stability.run_all", stopping)
+    given = {"n_subsamples": 10, "random_state": 0}
+    with pytest.raises(KeyboardInterrupt):
+        stability_selection(data[0], 3, 20, **given)
     with pytest.warns(UserWarning, match="3 of 10 fits of the subsamples are done"):
-        found = stability_selection(data[0], 3, 20, n_subsamples=10, random_state=0)
+        found = stability_selection(data[0], 3, 20, keep_partial=True, **given)
     assert found.n_subsamples == 3
     assert set(np.round(3 * found.frequencies)) <= {0, 1, 2, 3}
 
@@ -104,7 +107,7 @@ def test_an_interrupt_before_anything_is_done_is_an_interrupt():
         yield
 
     with pytest.raises(KeyboardInterrupt):
-        jobs_module.collect(nothing(), 3, "fits", 0)
+        jobs_module.collect(nothing(), 3, "fits", 0, keep_partial=True)
 
 
 @pytest.mark.parametrize("threshold", [0.55, 0.6, 0.75, 0.8, 0.9, 1.0])

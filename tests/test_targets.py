@@ -7,8 +7,10 @@ import pytest
 from scipy.stats import ortho_group
 
 from ksparse import KSparse
+from ksparse.core.targets import EmbeddingTargets
 from ksparse.matrix import as_matrix
-from ksparse.targets import embedded_targets
+
+embedded_targets = EmbeddingTargets().targets
 
 
 def embedded(seed, n_components=7, k=4, weighted=False):

@@ -8,8 +8,10 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA
 
 import ksparse as ks
+from conftest import ARRAY_KINDS, crossed, thorough_params
 from ksparse import KSparse
 from ksparse.metrics import adjusted_rand_score, clustering_accuracy
 from ksparse.normalise import log_normalise
@@ -63,7 +65,11 @@ def test_every_field_is_written_and_agrees_with_the_estimator(simulated, cluster
     assert clustering_accuracy(simulated.obs["label"], clustered.obs["ksparse"]) > 0.9
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(
+    ("array_kind", "dtype"),
+    crossed(list(ARRAY_KINDS), [np.float32, np.float64, np.int32]),
+    indirect=["array_kind"],
+)
 def test_every_kind_of_matrix_gives_the_same(simulated, clustered, array_kind, dtype):
     counts = simulated.X.toarray().astype(dtype)
     adata = anndata.AnnData(array_kind(counts), obs=simulated.obs.copy(), var=simulated.var.copy())
@@ -314,7 +320,7 @@ def test_contributions_are_signed_shares(clustered, simulated):
         np.testing.assert_allclose(
             np.sign(difference) * np.abs(part), shares[chosen, cluster], rtol=1e-3, atol=1e-6
         )
-        # A gene that speaks for the cluster most is high there.
+        # The gene that contributes most to the cluster is high there.
         best = shares[chosen, cluster].argmax()
         assert difference[best] > 0
 
@@ -417,7 +423,7 @@ def test_groups_that_cut_across_the_clusters_are_refused(clustered):
         ks.tl.rank_genes(adata)
 
 
-def test_genes_that_speak_for_a_cluster_are_high_there(clustered):
+def test_markers_of_a_cluster_are_high_there(clustered):
     entry = clustered.uns["ksparse"]
     shares = clustered.varm["ksparse_contribution"][clustered.var["ksparse_selected"]]
     higher = entry["clusters"]["mean"] > entry["model"]["mean"]
@@ -567,9 +573,18 @@ def test_a_layer_of_more_than_two_axes_is_refused_only_where_it_is_used(simulate
 # embed and path
 
 
-@pytest.mark.parametrize("method", ["tsne", "umap"])
-def test_coordinates_keep_clusters_apart_and_repeat(clustered, method):
-    if method == "umap":
+def first_two(P, seed):
+    """Principal components, where UMAP would take a minute to compile."""
+    return PCA(2).fit_transform(P)
+
+
+@pytest.mark.parametrize(
+    ("method", "stand_in"), thorough_params([("tsne", False), ("umap", True)], [("umap", False)])
+)
+def test_coordinates_keep_clusters_apart_and_repeat(clustered, method, stand_in, monkeypatch):
+    if stand_in:
+        monkeypatch.setattr("ksparse.scverse.layout._umap", first_two)
+    elif method == "umap":
         pytest.importorskip("umap")
     once = ks.tl.embed(clustered, method=method, random_state=1, copy=True).obsm[
         f"ksparse_{method}"
@@ -584,7 +599,7 @@ def test_coordinates_keep_clusters_apart_and_repeat(clustered, method):
 
 
 def test_cells_beyond_the_most_are_placed_among_their_nearest(monkeypatch):
-    from ksparse import layout
+    from ksparse.scverse import layout
 
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 100)
@@ -600,7 +615,7 @@ def test_cells_beyond_the_most_are_placed_among_their_nearest(monkeypatch):
 
 @pytest.mark.parametrize(("n", "columns"), [(1, 3), (3, 3), (6, 1), (40, 1)])
 def test_few_cells_and_one_dimension_can_be_laid_out(n, columns):
-    from ksparse.layout import layout
+    from ksparse.scverse.layout import layout
 
     P = np.random.default_rng(0).normal(size=(n, columns))
     assert np.isfinite(layout(P)).all()
@@ -633,3 +648,46 @@ def test_the_path_is_that_of_the_matrix(simulated):
     adata.obs["partly"] = pandas.Categorical([None, *adata.obs["label"][1:]])
     with pytest.raises(ValueError, match="1 missing values"):
         ks.tl.path(adata, 3, labels="partly", normalize="log1p")
+
+
+@pytest.fixture
+def backed(simulated, tmp_path):
+    adata = simulated.copy()
+    adata.var["even"] = np.arange(adata.n_vars) % 2 == 0
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    yield adata
+    adata.file.close()
+
+
+def test_the_path_of_a_mask_is_the_same_on_backed_data(backed):
+    options = {"n_features": [5, 10], "mask_var": "even", "normalize": "log1p", "random_state": 0}
+    paths = [ks.tl.path(adata, 3, **options) for adata in (backed, backed.to_memory())]
+    np.testing.assert_array_equal(paths[0].labels, paths[1].labels)
+    for name, values in paths[1].columns.items():
+        np.testing.assert_allclose(paths[0].columns[name], values, rtol=1e-5)
+    alone = log_normalise(backed.to_memory().X)[:, np.arange(0, backed.n_vars, 2)]
+    alone = ks.feature_path(alone, 3, n_features=[5, 10], random_state=0)
+    np.testing.assert_array_equal(paths[0].labels, alone.labels)
+
+
+@pytest.mark.parametrize("tool", [ks.tl.ksparse, ks.tl.path])
+def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, monkeypatch, tool):
+    from ksparse.matrix.stored import StoredBlocks
+
+    read, real = [], StoredBlocks._read
+
+    def spied(self, start, stop):
+        read.append(stop - start)
+        return real(self, start, stop)
+
+    monkeypatch.setattr(StoredBlocks, "_read", spied)
+    n_features = 5 if tool is ks.tl.ksparse else [5, 10]
+    options = {"n_features": n_features, "normalize": "log1p", "random_state": 0}
+    tool(backed, 3, **options)
+    assert max(read) == backed.n_obs
+    read.clear()
+    tool(backed, 3, memory_limit="100kB", **options)
+    assert max(read) < backed.n_obs / 2
+    with pytest.raises(ValueError, match="memory_limit='much' must be"):
+        tool(backed, 3, memory_limit="much", **options)

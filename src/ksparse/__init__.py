@@ -4,12 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ksparse import balls, baselines, datasets, metrics, pl, readers, report, simulate, tl
-    from ksparse.cluster_number import ClusterNumber, choose_k
+    from ksparse import (
+        balls,
+        baselines,
+        compare,
+        datasets,
+        metrics,
+        normalise,
+        pl,
+        readers,
+        report,
+        simulate,
+        tl,
+    )
     from ksparse.estimator import KSparse
     from ksparse.loading import load
-    from ksparse.path import FeaturePath, feature_path
-    from ksparse.stability import StabilitySelection, stability_selection
+    from ksparse.selection.cluster_number import ClusterNumber, choose_k
+    from ksparse.selection.path import FeaturePath, feature_path
+    from ksparse.selection.stability import StabilitySelection, stability_selection
 
 __all__ = [
     "ClusterNumber",
@@ -20,10 +32,12 @@ __all__ = [
     "balls",
     "baselines",
     "choose_k",
+    "compare",
     "datasets",
     "feature_path",
     "load",
     "metrics",
+    "normalise",
     "pl",
     "readers",
     "report",
@@ -37,20 +51,22 @@ __version__ = "0.1.0"
 # Loaded when first asked for: the numerical libraries take two seconds, which neither
 # `ksparse --version` nor an interrupt should have to wait for.
 _HOMES = {
-    "ClusterNumber": "cluster_number",
-    "FeaturePath": "path",
+    "ClusterNumber": "selection.cluster_number",
+    "FeaturePath": "selection.path",
     "KSparse": "estimator",
-    "StabilitySelection": "stability",
-    "choose_k": "cluster_number",
-    "feature_path": "path",
+    "StabilitySelection": "selection.stability",
+    "choose_k": "selection.cluster_number",
+    "feature_path": "selection.path",
     "load": "loading",
-    "stability_selection": "stability",
+    "stability_selection": "selection.stability",
 }
 _MODULES = (
     "balls",
     "baselines",
+    "compare",
     "datasets",
     "metrics",
+    "normalise",
     "pl",
     "readers",
     "report",

@@ -1,4 +1,4 @@
-"""Run compiled kernels in threads, with results that do not depend on how many.
+"""Decide about threads, in one place, with results that do not depend on how many.
 
 Plain threads over kernels that release the GIL, rather than numba's own parallel
 loops: those may not be entered from two threads at once on every platform, nor
@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numba import config
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["limited_threads", "map_parts", "split"]
+__all__ = ["limited_threads", "map_parts", "openmp_threads", "split"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+# With fewer distances than this in an iteration, k-means runs in one thread.
+SMALL_KMEANS = 100_000
 
 _most_threads: int | None = None
 
@@ -40,6 +42,21 @@ def limited_threads(n: int | None) -> Iterator[None]:
 
 
 @cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def openmp_threads(n_distances: int) -> Any:
+    """Return a context in which k-means uses as many threads as its work is worth.
+
+    On small data a second thread gains little, and waiting for it costs much when other
+    processes keep it from running.
+    """
+    limit = 1 if n_distances < SMALL_KMEANS else None
+    return _controller().limit(limits=limit, user_api="openmp")
+
+
+@cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="ksparse")
 
@@ -50,7 +67,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def split(n: int, parts: int) -> list[tuple[int, int]]:
-    """Cut range(n) in at most `parts` runs of nearly equal length."""
+    """Return at most `parts` runs of nearly equal length that make up range(n)."""
     parts = max(1, min(n, parts))
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -10,18 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import ClassifierTags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ksparse.assignment import distances, fill_empty, order_by_size
-from ksparse.inputs import Inputs, open_journal, read_inputs
-from ksparse.matrix import Blocks
-from ksparse.memberships import assign_several
-from ksparse.pipeline import PAPER, fit_matrix
-from ksparse.prediction import PredictionMixin
-from ksparse.progress import progress_bar
-from ksparse.saving import SavingMixin
-from ksparse.search import SearchResult
+from ksparse._errors import InputError
+from ksparse.matrix.sources import check_data, n_passes
+from ksparse.params import PAPER, Inputs, read_inputs
+from ksparse.prediction import PredictionMixin, warn_unmet
+from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
 __all__ = ["KSparse"]
 
@@ -29,7 +27,7 @@ Array = NDArray[Any]
 
 
 class KSparse(
-    PredictionMixin, SavingMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
+    PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
 ):  # fmt: skip
     """Clustering with feature selection by k-sparse.
 
@@ -54,13 +52,18 @@ class KSparse(
     init : str, array-like or list of these, default="auto"
         Where to start: "spectral", "pca", "graph" (communities of the nearest-neighbour
         graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
-        "+dense" (settled with all features first), or one label per sample. With a list
+        "+dense" (converged with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
         kept (an earlier one, if the difference is within two standard errors). "auto" tries
         "graph" and "spectral", and refines the better one by merging
         clusters that overlap and splitting others, as long as the held-out score gains.
+    selector : {"l1"}, default="l1"
+        How `n_features` features are chosen: "l1" finds the radius of the ball at which
+        exactly that many have weights.
     solver : {"working_set", "fista", "projected_gradient"}, default="working_set"
         Solver of the W-step. All give the same answer; the default is exact and fast.
+    ball : {"l1"}, default="l1"
+        What bounds the weights.
     relax : bool, default=True
         Whether to refit the projection on the selected features without the l1 bound
         before clustering. The bound shrinks the projection, which blurs clusters.
@@ -94,13 +97,13 @@ class KSparse(
         Width of the kernel of "spectral_kernel".
     memory_limit : int or str, optional
         Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
-        default 1 GiB. What is kept of each sample (about 7 numbers per component) comes on
-        top, and 5,000 samples to judge by, unless there is a single start. Data in memory
-        are not concerned.
+        default 1 GiB. Added to it is what is kept of each sample (about 7 numbers per
+        component), and 5,000 samples to compare starts by, unless there is a single start.
+        It has no effect on data in memory.
     checkpoint : path, optional
         A folder in which every finished loop is kept. A run that was killed goes on from
-        there when it is started again with the same data and parameters; for others the
-        folder is refused. It is not removed at the end.
+        there when it is started again with the same data and parameters; a folder of another
+        run raises an error. It is not removed at the end.
     random_state : int, RandomState or None, default=None
         Seed. The same seed gives the same result, whatever the number of threads.
     verbose : int, default=0
@@ -112,12 +115,13 @@ class KSparse(
         Cluster of each sample. Clusters are numbered by decreasing size (total weight).
     weights_ : ndarray, features x components
         The projection in use (refitted if `relax`), for centred data in the paper's units.
-        Column c speaks for cluster c, and columns beyond the clusters are zero (unless
+        Column c belongs to cluster c, and columns beyond the clusters are zero (unless
         ``targets="projection"``, or there are fewer components than clusters).
     l1_weights_ : ndarray, features x components
         The solution on the l1 ball.
     centroids_ : ndarray, clusters x components
-        Cluster centres in the projection.
+        Cluster centres in the projection. Data with fewer distinct samples than
+        `n_clusters` have that many clusters only (a ConvergenceWarning says so).
     memberships_ : ndarray of 0 and 1, samples x clusters
         All labels of each sample; the primary one, `labels_`, is always among them. Only
         with ``max_labels > 1``, as are the next two.
@@ -135,7 +139,7 @@ class KSparse(
         Frank-Wolfe gap of the last W-step, relative to half the squared targets: its
         objective is at most this far from the optimum.
     converged_ : bool
-        Whether labels and features settled within `max_loops`.
+        Whether labels and features converged within `max_loops`.
     n_iter_ : int
         Number of loops, as in `history_`. Where several starts are compared, these are the
         last loops, from the labels of the chosen one (whose own are counted in `starts_`).
@@ -152,7 +156,7 @@ class KSparse(
     mean_, scale_ : ndarray, one per feature
         What is subtracted from each feature, and what the result is multiplied with.
     n_passes_ : int or None
-        How often data in files or on a cluster were gone through; None for data in memory.
+        How often data in files or on a cluster were read; None for data in memory.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : ndarray of str
@@ -186,7 +190,9 @@ class KSparse(
         eta: float | None = None,
         n_components: int | None = None,
         init: Any = "auto",
+        selector: str = "l1",
         solver: str = "working_set",
+        ball: str = "l1",
         relax: bool = True,
         n_init: int = 5,
         max_loops: int = 10,
@@ -210,7 +216,9 @@ class KSparse(
         self.eta = eta
         self.n_components = n_components
         self.init = init
+        self.selector = selector
         self.solver = solver
+        self.ball = ball
         self.relax = relax
         self.n_init = n_init
         self.max_loops = max_loops
@@ -276,84 +284,82 @@ class KSparse(
         -------
         self
         """
-        inputs = read_inputs(self, X, sample_weight)
-        with progress_bar(None, "ksparse", self.verbose) as bar:
-
-            def on_step(what: str) -> None:
-                bar.set_postfix_str(what, refresh=False)
-                bar.update()
-
-            journal, rng = open_journal(self, inputs)
-            result = fit_matrix(inputs.matrix, inputs.settings, rng, on_step, journal)
-        self._store(inputs, result)
+        self.fit_project(X, sample_weight=sample_weight)
         return self
 
-    def _store(self, inputs: Inputs, result: SearchResult) -> None:
-        X, matrix, fit = inputs.X, inputs.matrix, result.fit
-        projection = fit.projection
-        self.weights_ = projection.weights.astype(X.dtype)
-        self.l1_weights_ = projection.l1_weights.astype(X.dtype)
-        self.centroids_ = fit.centroids.astype(X.dtype)
-        self.mean_, self.scale_ = matrix.mean, matrix.factor
+    def fit_project(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
+        """Fit, and return all samples in the projection.
+
+        The same as ``fit(X).project(X)``, without projecting the samples a second time.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix (CSR, CSC), AnnData, stored matrix or dask array
+            The data, as in `fit`.
+        y : ignored
+            For compatibility.
+        sample_weight : array-like, optional
+            Weight of each sample, as in `fit`.
+
+        Returns
+        -------
+        ndarray, samples x components
+        """
+        X = self._validate(X, reset=True)
+        inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
+        rng = check_random_state(self.random_state)
+        with self._accompanied(inputs, rng) as (observer, rng):
+            prepared = prepare(inputs.matrix, inputs.settings.n_components, rng, observer=observer)
+            result = fit_prepared(prepared, inputs.settings, rng, observer=observer)
+        labelled = label_all(X, inputs.rows, inputs.weight, prepared.matrix, result.fit)
+        self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
+        return self._store(inputs, result, labelled)
+
+    def _accompanied(self, inputs: Inputs, rng: np.random.RandomState) -> Any:
+        """Return a context with a progress bar and a checkpoint, where they are asked for."""
+        if self.verbose <= 0 and self.checkpoint is None:
+            return nullcontext((Observer(), rng))
+        from ksparse.io.accompany import accompany
+
+        return accompany(self.get_params(deep=False), inputs, rng)
+
+    def _store(self, inputs: Inputs, result: SearchResult, labelled: Labelled) -> Array:
+        """Set the fitted attributes, clusters in their final order; return the projection."""
+        fit, dtype = result.fit, inputs.X.dtype
+        projection, order = fit.projection, labelled.order
+        k = order.size
+        axes = np.arange(projection.weights.shape[1])
+        if inputs.settings.targets.axis_per_cluster and axes.size >= k:
+            axes[:k] = order  # every cluster has an axis of its own
+        self.labels_ = labelled.labels.astype(np.int32)
+        self.weights_ = projection.weights[:, axes].astype(dtype)
+        self.l1_weights_ = projection.l1_weights[:, axes].astype(dtype)
+        self.centroids_ = fit.centroids[order][:, axes].astype(dtype)
+        P = labelled.projected[:, axes]
         n_axes = np.count_nonzero(self.weights_.any(axis=0))  # the others hold no variance
-        self._spread = fit.inertia / (matrix.total_weight * max(1, int(n_axes)))
-        P = self._project(X)
-        labels = fill_empty(P, distances(P, self.centroids_).argmin(axis=1), self.n_clusters)
-        rank = order_by_size(labels, self.n_clusters, inputs.weight)
-        self.labels_ = rank[labels].astype(np.int32)
-        order = np.argsort(rank)
-        axes = np.arange(self.weights_.shape[1])
-        if self.targets == "embedding" and axes.size >= self.n_clusters:
-            axes[: self.n_clusters] = order  # every cluster has an axis of its own
-        self.centroids_ = self.centroids_[order][:, axes]
-        self.weights_, self.l1_weights_ = self.weights_[:, axes], self.l1_weights_[:, axes]
+        self._spread = fit.inertia / (inputs.matrix.total_weight * max(1, int(n_axes)))
         if self.max_labels > 1:
-            found = assign_several(
-                P[:, axes], rank[labels], self.centroids_.astype(np.float64), self.max_labels,
-                inputs.weight,
-            )  # fmt: skip
-            self.memberships_, self.membership_log_odds_ = found.sets, found.log_odds
-            self.membership_centroids_ = found.centroids.astype(X.dtype)
-        self.eta_ = projection.eta
-        self.gap_ = projection.gap
-        self.converged_ = fit.settled
+            self._store_memberships(P, inputs)
+        self.eta_, self.gap_ = projection.eta, projection.gap
+        self.converged_ = fit.converged
         self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
-        self.n_features_selected_ = int(np.count_nonzero(self._get_support_mask()))
+        self.n_features_selected_ = int(np.count_nonzero(self.feature_importances_))
         self.history_ = {name: np.array(values) for name, values in fit.history.items()}
         self.cost_history_ = self.history_["cost"]
-        self.n_iter_ = len(self.cost_history_)
+        self.n_iter_ = len(fit.history["cost"])
         self.starts_ = result.table
-        self.n_passes_ = X.n_passes if isinstance(X, Blocks) else None
-        if self.n_clusters == 1 and not isinstance(self.n_features, str):
-            warnings.warn(
-                f"n_clusters=1 has nothing to tell apart: 0 of n_features={self.n_features} "
-                "features are selected.",
-                UserWarning,
-                stacklevel=3,
-            )
-        asked = projection.n_asked
-        if (
-            projection.tied
-            and asked is not None
-            and not isinstance(self.n_features, str)
-            and self.n_clusters > 1
-        ):
-            self._warn_tied(asked)
+        self.n_passes_ = n_passes(inputs.X)
+        if projection.tied or k < self.n_clusters or k == 1:
+            warn_unmet(self, k, projection.tied, projection.n_asked)
+        return P.astype(dtype, copy=False)
 
-    def _warn_tied(self, asked: int) -> None:
-        selected = self.n_features_selected_
-        if selected < asked:
-            text = (
-                f"n_features={asked} could not be met: only {selected} features help to tell the "
-                "clusters apart, and all of them are selected."
-            )
-        else:
-            text = (
-                f"No radius selects exactly n_features={asked} features, because some enter "
-                f"together (equal or proportional features); the {selected} with the largest "
-                "weights are kept."
-            )
-        warnings.warn(text, UserWarning, stacklevel=4)
+    def _store_memberships(self, P: Array, inputs: Inputs) -> None:
+        from ksparse.core.memberships import assign_several
+
+        labels, centres = self.labels_.astype(np.intp), self.centroids_.astype(np.float64)
+        several = assign_several(P, labels, centres, self.max_labels, inputs.weight)
+        self.memberships_, self.membership_log_odds_ = several.sets, several.log_odds
+        self.membership_centroids_ = several.centroids.astype(inputs.X.dtype)
 
     def _get_support_mask(self) -> Array:
         check_is_fitted(self)
@@ -366,3 +372,29 @@ class KSparse(
         # `predict_proba` and sparse input together.
         tags.classifier_tags = ClassifierTags(multi_class=self.n_clusters != 2)
         return tags
+
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        """Return checked data; remember (`reset`) or compare features and their names."""
+        known = getattr(self, "feature_names_in_", None)
+        if reset and known is not None:
+            del self.feature_names_in_  # of an earlier fit
+        named = hasattr(X, "var_names")  # AnnData, whose names are compared below
+        with warnings.catch_warnings():
+            if named:
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+            X, names = check_data(X, self.memory_limit, partial(validate_data, self, reset=reset))
+        if not reset and X.shape[1] != self.n_features_in_:  # data in blocks
+            raise InputError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        if names is not None and reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif names is not None and known is not None and list(known) != names:
+            raise InputError(
+                "The features of X are not those that were fitted, or in another order: "
+                "ksparse.tl.predict matches them by name."
+            )
+        return X

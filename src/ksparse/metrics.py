@@ -10,6 +10,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
+from ksparse._errors import InputError
+
 __all__ = [
     "adjusted_rand_score",
     "clustering_accuracy",
@@ -17,15 +19,16 @@ __all__ = [
     "feature_precision",
     "feature_recall",
     "label_codes",
+    "match_clusters",
     "normalized_mutual_info_score",
     "summary",
 ]
 
 
 def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float:
-    """Share of samples in the right cluster, under the best matching of clusters to classes.
+    """Return the share of samples in the right cluster, under the best matching to classes.
 
-    The matching is one to one (Hungarian algorithm), as in the paper.
+    The matching is one to one (see `match_clusters`), as in the paper.
 
     Parameters
     ----------
@@ -46,10 +49,41 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     return float(correctly_placed(labels_true, labels_pred).mean())
 
 
-def correctly_placed(labels_true: ArrayLike, labels_pred: ArrayLike) -> NDArray[np.bool_]:
-    """Which samples are in the cluster that is matched to their class.
+def match_clusters(table: ArrayLike) -> NDArray[np.intp]:
+    """Match rows of a table of counts to columns, one to one, with the largest sum of counts.
 
-    The matching is the one to one matching with the most samples in the right cluster.
+    The matching is computed by the Hungarian algorithm. If there are more rows than columns,
+    some rows are not matched.
+
+    Parameters
+    ----------
+    table : array-like, classes x clusters
+        Counts of the samples of each class in each cluster.
+
+    Returns
+    -------
+    ndarray of int, one per row
+        The column that is matched to each row; -1 if there is none.
+
+    Examples
+    --------
+    >>> from ksparse.metrics import match_clusters
+    >>> match_clusters([[0, 7], [5, 1], [2, 3]])
+    array([ 1,  0, -1])
+    """
+    counts = np.asarray(table)
+    if counts.ndim != 2:
+        raise InputError(f"table has shape {counts.shape}: give counts of classes x clusters.")
+    match = np.full(counts.shape[0], -1, dtype=np.intp)
+    rows, columns = linear_sum_assignment(counts, maximize=True)
+    match[rows] = columns
+    return match
+
+
+def correctly_placed(labels_true: ArrayLike, labels_pred: ArrayLike) -> NDArray[np.bool_]:
+    """Return which samples are in the cluster that is matched to their class.
+
+    The matching is the one of `match_clusters`.
 
     Parameters
     ----------
@@ -68,29 +102,26 @@ def correctly_placed(labels_true: ArrayLike, labels_pred: ArrayLike) -> NDArray[
     """
     true, pred = np.asarray(labels_true), np.asarray(labels_pred)
     if true.shape != pred.shape or true.ndim != 1:
-        raise ValueError(
+        raise InputError(
             f"labels_true has shape {true.shape} and labels_pred has shape {pred.shape}; "
             "both must be one label per sample."
         )
     if true.size == 0:
-        raise ValueError("labels_true is empty: there is no sample to compare.")
+        raise InputError("labels_true is empty: there is no sample to compare.")
     classes, clusters = label_codes("labels_true", true), label_codes("labels_pred", pred)
-    table = contingency_matrix(classes, clusters)
-    home = np.full(table.shape[0], -1)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    home[rows] = columns
-    return home[classes] == clusters
+    match = match_clusters(contingency_matrix(classes, clusters))
+    return match[classes] == clusters
 
 
 def label_codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as whole numbers; `name` is what an error calls them."""
+    """Return labels as whole numbers; `name` is what an error calls them."""
     values = labels.tolist()
     if any(value is None or value != value for value in values):
-        raise ValueError(f"{name} has missing values: leave these samples out, or name them.")
+        raise InputError(f"{name} has missing values: leave these samples out, or name them.")
     try:
         return np.unique(labels, return_inverse=True)[1]
     except TypeError:
-        raise TypeError(
+        raise InputError(
             f"{name} mixes labels that cannot be compared (text and numbers)."
         ) from None
 
@@ -98,7 +129,7 @@ def label_codes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
 def _mask(name: str, value: ArrayLike) -> NDArray[Any]:
     mask = np.asarray(value)
     if mask.dtype != bool or mask.ndim != 1:
-        raise TypeError(
+        raise InputError(
             f"{name} must be a boolean mask with one entry per feature, "
             f"got dtype {mask.dtype} and shape {mask.shape}."
         )
@@ -108,7 +139,7 @@ def _mask(name: str, value: ArrayLike) -> NDArray[Any]:
 def _masks(selected: ArrayLike, relevant: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     chosen, known = _mask("selected", selected), _mask("relevant", relevant)
     if chosen.size != known.size:
-        raise ValueError(
+        raise InputError(
             f"selected has {chosen.size} entries and relevant has {known.size}; "
             "both must have one per feature."
         )
@@ -116,7 +147,7 @@ def _masks(selected: ArrayLike, relevant: ArrayLike) -> tuple[NDArray[Any], NDAr
 
 
 def feature_precision(selected: ArrayLike, relevant: ArrayLike) -> float:
-    """Share of the selected features that are relevant (NaN if none is selected).
+    """Return the share of the selected features that are relevant (NaN if none is selected).
 
     Parameters
     ----------
@@ -134,7 +165,7 @@ def feature_precision(selected: ArrayLike, relevant: ArrayLike) -> float:
 
 
 def feature_recall(selected: ArrayLike, relevant: ArrayLike) -> float:
-    """Share of the relevant features that are selected (NaN if none is relevant).
+    """Return the share of the relevant features that are selected (NaN if none is relevant).
 
     Parameters
     ----------
@@ -158,7 +189,7 @@ def summary(
     selected: ArrayLike | None = None,
     relevant: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """All the measures in one table.
+    """Return all the measures in one table.
 
     Parameters
     ----------
@@ -191,7 +222,7 @@ def summary(
             table["precision"] = feature_precision(selected, relevant)
             table["recall"] = feature_recall(selected, relevant)
     elif relevant is not None:
-        raise ValueError(
+        raise InputError(
             "relevant was given without selected; give the mask of selected features too."
         )
     return table

@@ -1,35 +1,43 @@
-"""Counts: how to recognise them, counts per million, and log(1 + counts per 10,000)."""
+"""Counts: recognise them, scale them to counts per million, take logarithms."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from ksparse.data_checks import check_finite
+from ksparse._errors import InputError, warn
+from ksparse.matrix.data import (
+    pick_columns,
+    reduce_rows,
+    row_sums,
+    scale_rows,
+    stored_values,
+    sum_duplicates,
+)
+from ksparse.matrix.sources import check_finite
 
 __all__ = [
-    "Looks",
-    "both_looks",
+    "ValueSummary",
+    "count_empty",
     "counts_per_million",
-    "log_block",
     "log_normalise",
-    "looks",
+    "log_rows",
     "looks_like_counts",
-    "warn_of_empty",
+    "summarise_values",
+    "warn_empty",
 ]
 
-# Values that are looked at together; logarithms of anything countable stay below LARGEST_LOG.
+# Values that are examined together; logarithms of anything countable stay below LARGEST_LOG.
 BLOCK, LARGEST_LOG = 2**20, 50.0
 
 
 def log_normalise(counts: Any, total: float = 1e4) -> Any:
-    """log(1 + counts per `total`) of each sample; samples without counts stay zero.
+    """Return log(1 + counts per `total`) of each sample; samples without counts stay zero.
 
     Sparse data stay sparse, dense data stay dense, and `counts` itself is not changed.
 
@@ -38,7 +46,7 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
     counts : array-like or sparse matrix, samples x features
         Counts.
     total : float
-        What every sample is scaled to.
+        The sum that every sample is scaled to.
 
     Returns
     -------
@@ -52,14 +60,13 @@ def log_normalise(counts: Any, total: float = 1e4) -> Any:
     array([[0.69, 1.39],
            [0.  , 1.61]], dtype=float32)
     """
-    scaled = _scaled(counts, total)
-    values = scaled.data if sp.issparse(scaled) else scaled
-    np.log1p(values, out=values)
-    return scaled
+    scaled, depth = _scaled(counts, total)
+    warn_empty(int((depth == 0).sum()), depth.size, 2)
+    return _log(scaled)
 
 
 def counts_per_million(counts: Any) -> Any:
-    """Counts per million of each sample; samples without counts stay zero.
+    """Return counts per million of each sample; samples without counts stay zero.
 
     Sparse data stay sparse, dense data stay dense, and `counts` itself is not changed.
 
@@ -79,124 +86,141 @@ def counts_per_million(counts: Any) -> Any:
     >>> counts_per_million(np.array([[1, 3], [0, 2]])).tolist()
     [[250000.0, 750000.0], [0.0, 1000000.0]]
     """
-    return _scaled(counts, 1e6)
+    scaled, depth = _scaled(counts, 1e6)
+    warn_empty(int((depth == 0).sum()), depth.size, 2)
+    return scaled
 
 
-def log_block(counts: Any) -> Any:
-    """`log_normalise` of some of the samples: not a word about those without counts.
+def log_rows(counts: Any, columns: NDArray[np.intp] | None = None) -> Any:
+    """Return `log_normalise` of some of the samples, without a warning.
 
     Parameters
     ----------
     counts : array or sparse matrix, samples x features
-        Counts.
+        Counts of all features.
+    columns : ndarray of int, optional
+        Features to return; all by default. Every sample is scaled by all of its counts.
     """
-    scaled = _scaled(counts, 1e4, tell=False)
-    values = scaled.data if sp.issparse(scaled) else scaled
-    np.log1p(values, out=values)
-    return scaled
+    return _log(_scaled(counts, 1e4, columns)[0])
 
 
-def warn_of_empty(empty: int, n_samples: int, stacklevel: int) -> None:
-    """Tell how many samples have no counts."""
-    if empty:
-        warnings.warn(
-            f"{empty} of {n_samples} samples have no counts, and stay zero: "
+def warn_empty(n_empty: int, n_samples: int, stacklevel: int) -> None:
+    """Warn of samples without counts, if there are any."""
+    if n_empty:
+        warn(
+            f"{n_empty} of {n_samples} samples have no counts, and stay zero: "
             "leave them out for clearer clusters.",
-            UserWarning,
             stacklevel=stacklevel + 1,
         )
 
 
-def _scaled(counts: Any, total: float, *, tell: bool = True) -> Any:
-    """New data in which every sample adds up to `total`."""
+def count_empty(X: Any) -> int:
+    """Return how many samples have no counts, for data in memory or in blocks."""
+    return int(reduce_rows(X, _count_empty, ()))
+
+
+def _count_empty(block: Any) -> int:
+    return int((row_sums(block) == 0).sum())
+
+
+def _log(scaled: Any) -> Any:
+    values = stored_values(scaled)
+    np.log1p(values, out=values)
+    return scaled
+
+
+def _scaled(
+    counts: Any, total: float, columns: NDArray[np.intp] | None = None
+) -> tuple[Any, NDArray[np.float64]]:
+    """Return new data in which every sample adds up to `total`, and the sums before."""
     if not isinstance(total, Real) or not 0 < total < np.inf:
-        raise ValueError(f"total={total!r} must be a finite number > 0.")
+        raise InputError(f"total={total!r} must be a finite number > 0.")
     counts = check_array(
-        counts, accept_sparse="csr", dtype=(np.float32, np.float64), ensure_all_finite=False
+        counts,
+        accept_sparse="csr" if columns is None else ("csr", "csc"),
+        dtype=(np.float32, np.float64),
+        ensure_all_finite=False,
     )
     check_finite(counts)
-    if sp.issparse(counts) and not counts.has_canonical_format:
-        counts = counts.copy()
-        counts.sum_duplicates()
-    values = counts.data if sp.issparse(counts) else counts
+    counts = sum_duplicates(counts)
+    values = stored_values(counts)
     if values.size and values.min() < 0:
-        raise ValueError(
+        raise InputError(
             f"counts has {int((values < 0).sum())} negative values, the smallest "
             f"{values.min():g}: give counts, which are >= 0."
         )
-    depth = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel()
-    if tell:
-        warn_of_empty(int((depth == 0).sum()), depth.size, 3)
+    depth = row_sums(counts)
     factor = (total / np.where(depth > 0, depth, 1.0)).astype(counts.dtype)
-    if not sp.issparse(counts):
-        return (counts * factor[:, None]).astype(np.float32)
-    data = (counts.data * np.repeat(factor, np.diff(counts.indptr))).astype(np.float32)
-    return sp.csr_array((data, counts.indices.copy(), counts.indptr.copy()), shape=counts.shape)
+    part = counts if columns is None else pick_columns(counts, columns)
+    return scale_rows(part, factor, np.float32), depth
 
 
-def _blocks(X: Any) -> Iterator[Any]:
-    """The stored values, some at a time."""
-    if sp.issparse(X):
-        for start in range(0, X.data.size, BLOCK):
-            yield X.data[start : start + BLOCK]
-    else:
-        step = max(1, BLOCK // max(1, X.shape[1]))
-        for start in range(0, X.shape[0], step):
-            yield X[start : start + step]
-
-
-class Looks(NamedTuple):
-    """What values look like: all whole numbers, any negative, and the largest."""
+class ValueSummary(NamedTuple):
+    """Whether all values are whole numbers, whether any is negative, and the largest."""
 
     whole: bool
     negative: bool
     largest: float
 
     @property
-    def counts(self) -> bool:
+    def are_counts(self) -> bool:
         """Whether they are counts: whole numbers >= 0, and more than yes and no."""
         return self.whole and not self.negative and self.largest > 1
 
     @property
-    def unlogged(self) -> bool:
+    def too_large_for_logs(self) -> bool:
         """Whether they are >= 0 and too large for logarithms."""
         return not self.negative and self.largest > LARGEST_LOG
 
+    def merge(self, other: ValueSummary) -> ValueSummary:
+        """Return the summary of two parts of the data together."""
+        return ValueSummary(
+            self.whole and other.whole,
+            self.negative or other.negative,
+            max(self.largest, other.largest),
+        )
 
-def looks(X: Any) -> Looks:
-    """What the data look like, seen in blocks.
+
+def summarise_values(X: Any) -> ValueSummary:
+    """Return whether values are whole, negative, and the largest.
 
     Parameters
     ----------
-    X : ndarray or sparse matrix
+    X : ndarray, sparse matrix or blocks
         The data.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from ksparse.normalise import looks
-    >>> looks(np.array([[0, 3], [12, 1]])).counts, looks(np.array([[0.5, 3]])).counts
-    (True, False)
-    >>> looks(np.array([[0.0, 1300.5]])).unlogged, looks(np.array([[0.0, 7.2]])).unlogged
-    (True, False)
+    >>> from ksparse.normalise import summarise_values
+    >>> summarise_values(np.array([[0, 3], [12, 1]])).are_counts
+    True
+    >>> summarise_values(np.array([[0.0, 1300.5]])).too_large_for_logs
+    True
     """
+    return reduce_rows(X, _summarise, (), combine=ValueSummary.merge)
+
+
+def _summarise(X: Any) -> ValueSummary:
     if X.dtype.kind not in "fiu":
-        return Looks(False, True, 0.0)
-    found = Looks(True, False, 0.0)
-    for block in _blocks(X):
+        return ValueSummary(False, True, 0.0)
+    summary = ValueSummary(True, False, 0.0)
+    for block in _parts(stored_values(X)):
         whole = bool(np.isfinite(block).all() and (block == np.rint(block)).all())
-        part = Looks(whole, bool((block < 0).any()), float(block.max(initial=0)))
-        found = both_looks(found, part)
-    return found
+        part = ValueSummary(whole, bool((block < 0).any()), float(block.max(initial=0)))
+        summary = summary.merge(part)
+    return summary
 
 
-def both_looks(a: Looks, b: Looks) -> Looks:
-    """What two parts of the data look like together."""
-    return Looks(a.whole and b.whole, a.negative or b.negative, max(a.largest, b.largest))
+def _parts(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the values, some at a time: checks make copies of them."""
+    step = max(1, BLOCK // max(1, values[:1].size))
+    for start in range(0, len(values), step):
+        yield values[start : start + step]
 
 
 def looks_like_counts(X: Any) -> bool:
-    """Whether the data are whole numbers >= 0, and more than yes and no.
+    """Return whether the data are whole numbers >= 0, and more than yes and no.
 
     Parameters
     ----------
@@ -210,4 +234,4 @@ def looks_like_counts(X: Any) -> bool:
     >>> looks_like_counts(np.array([[0, 3], [12, 1]])), looks_like_counts(np.array([[0.5, 3]]))
     (True, False)
     """
-    return looks(X).counts
+    return summarise_values(X).are_counts

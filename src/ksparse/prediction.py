@@ -1,31 +1,66 @@
-"""What a fitted model does with samples, old or new."""
+"""What a fitted model does: project, predict and score samples; save itself."""
 
 from __future__ import annotations
 
 import warnings
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from ksparse.assignment import distances, margins
-from ksparse.data_checks import check_names, check_values
-from ksparse.matrix import Blocks, Floats
-from ksparse.projection import project_samples
-from ksparse.sources import as_data, is_stored
+from ksparse._errors import Term, warn
+from ksparse.core.y_step import distances, margins
+from ksparse.matrix import Floats, project_samples
+from ksparse.matrix.sources import columns_in_memory, is_stored
 
-__all__ = ["PredictionMixin", "soft_assignment"]
+__all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
 
 Array = NDArray[Any]
 
 
 def soft_assignment(square_distances: Floats, spread: float) -> Floats:
-    """Probabilities of equal spherical Gaussians with that variance, samples x clusters."""
+    """Return probabilities of equal spherical Gaussians with that variance."""
     nearest = square_distances.min(axis=1, keepdims=True)
     unit = max(2 * spread, np.finfo(np.float64).tiny)
     likelihood = np.exp(-(square_distances - nearest) / unit)
     return likelihood / likelihood.sum(axis=1, keepdims=True)
+
+
+def warn_unmet(model: Any, n_distinct: int, tied: bool, n_asked: int | None) -> None:
+    """Warn about what a fit was asked for and could not give.
+
+    To be called from two functions below the method that the user called.
+    """
+    if n_distinct < model.n_clusters:
+        warnings.warn(
+            f"X has {n_distinct} distinct samples, fewer than "
+            f"n_clusters={model.n_clusters}: each of them is a cluster, and there are no "
+            "others.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    if isinstance(model.n_features, str):
+        return
+    selected = model.n_features_selected_
+    if model.n_clusters == 1:
+        warn(
+            Term("n_clusters", 1), " has nothing to tell apart: 0 of ",
+            Term("n_features", model.n_features), " features are selected.", stacklevel=5,
+        )  # fmt: skip
+    elif tied and n_asked is not None and selected < n_asked:
+        warn(
+            Term("n_features", n_asked), f" could not be met: only {selected} features help to "
+            "tell the clusters apart, and all of them are selected.", stacklevel=5,
+        )  # fmt: skip
+    elif tied and n_asked is not None:
+        warn(
+            "No radius selects exactly ", Term("n_features", n_asked), " features, because "
+            f"some enter together (equal or proportional features); the {selected} with the "
+            "largest weights are kept.", stacklevel=5,
+        )  # fmt: skip
 
 
 class PredictionMixin:
@@ -41,56 +76,7 @@ class PredictionMixin:
     feature_names_in_: Array
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
-        check_names(X)
-        X, names = as_data(X, self.memory_limit)
-        if isinstance(X, Blocks):
-            if not reset and X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input."
-                )
-            if reset and hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_  # of an earlier fit
-        else:
-            X = self._validate_array(X, reset, names is not None)
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        if names is not None:
-            self._check_gene_names(np.array(names, dtype=object), reset)
-        return X
-
-    def _validate_array(self, X: Any, reset: bool, named: bool) -> Any:
-        try:
-            with warnings.catch_warnings():
-                if named:  # the names are compared by ourselves
-                    warnings.filterwarnings("ignore", "X does not have valid feature names")
-                X = validate_data(
-                    self,
-                    X,
-                    reset=reset,
-                    accept_sparse=("csr", "csc"),
-                    dtype=(np.float64, np.float32),
-                    ensure_all_finite=False,
-                )
-        except ValueError as error:
-            if "convert" in str(error):
-                raise ValueError(f"X must hold numbers only: {error}") from None
-            raise
-        check_values(X)
-        return X
-
-    def _check_gene_names(self, names: Array, reset: bool) -> None:
-        if len(set(names)) < names.size:
-            raise ValueError(
-                f"X has {names.size - len(set(names))} repeated feature names: make them unique."
-            )
-        if reset:
-            self.feature_names_in_ = names
-        elif not np.array_equal(names, getattr(self, "feature_names_in_", names)):
-            raise ValueError(
-                "The features of X are not those that were fitted, or in another order: "
-                "ksparse.tl.predict matches them by name."
-            )
+        raise NotImplementedError  # the estimator's
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -99,7 +85,7 @@ class PredictionMixin:
         return project_samples(X, self.mean_, self.scale_, self.weights_)
 
     def project(self, X: Any) -> Array:
-        """Project samples: X W for centred and scaled data.
+        """Return samples in the projection: X W for centred and scaled data.
 
         Parameters
         ----------
@@ -132,14 +118,15 @@ class PredictionMixin:
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         chosen = np.flatnonzero(self.weights_.any(axis=1))
-        return X.pick(chosen).take(np.arange(X.shape[0])) if isinstance(X, Blocks) else X[:, chosen]
+        return columns_in_memory(X, chosen)
 
     def _distances(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return distances(self._project(self._validate(X, reset=False)), self.centroids_)
+        projected = self._project(self._validate(X, reset=False))
+        return distances(projected, self.centroids_.astype(np.float64))
 
     def predict(self, X: Any) -> Array:
-        """Cluster of each sample: that of the nearest centroid in the projection.
+        """Return the cluster of each sample: that of the nearest centroid in the projection.
 
         Parameters
         ----------
@@ -153,7 +140,7 @@ class PredictionMixin:
         return self._distances(X).argmin(axis=1).astype(np.int32)
 
     def predict_proba(self, X: Any) -> Array:
-        """Soft assignment: how near a sample is to each centroid, compared with the others.
+        """Return soft assignments: how near a sample is to each centroid, relative to the others.
 
         Posterior probabilities of a mixture of equal spherical Gaussians around the
         centroids, with the spread within clusters that was fitted.
@@ -171,7 +158,7 @@ class PredictionMixin:
         return soft_assignment(self._distances(X), self._spread)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean margin of the samples in the projection: how far apart the clusters are.
+        """Return the mean margin of the samples in the projection: how far apart clusters are.
 
         The margin of a sample is (b - a) / max(a, b), where a and b are its distances to
         its own and to the next centroid: between 0 and 1, and free of scale, so that fits
@@ -186,5 +173,35 @@ class PredictionMixin:
         """
         check_is_fitted(self)
         P = self._project(self._validate(X, reset=False))
-        labels = distances(P, self.centroids_).argmin(axis=1)
-        return float(margins(P, labels, self.centroids_.astype(np.float64)).mean())
+        centres = self.centroids_.astype(np.float64)
+        return float(margins(P, distances(P, centres).argmin(axis=1), centres).mean())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file, for `ksparse.load`.
+
+        One zip file of arrays and text, which later versions read and which cannot execute
+        anything, unlike a pickle. It appears whole or not at all; a file that was there is
+        replaced.
+
+        Parameters
+        ----------
+        path : path
+            The file, for example "cells.ksparse".
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import ksparse
+        >>> X = np.random.default_rng(0).normal(size=(60, 20))
+        >>> X[:20, :3] += 5
+        >>> model = ksparse.KSparse(2, n_features=3, random_state=0).fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder, "cells.ksparse"))
+        ...     ksparse.load(pathlib.Path(folder, "cells.ksparse")).n_features_selected_
+        3
+        """
+        check_is_fitted(self)
+        from ksparse.io.model_file import write_model
+
+        write_model(path, self.get_params(deep=False), vars(self))  # type: ignore[attr-defined]

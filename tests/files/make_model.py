@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ksparse import KSparse
-from ksparse.model_file import VERSION
+from ksparse.io.model_file import VERSION
 
 
 def data():

@@ -1,4 +1,4 @@
-"""What all baselines share: checks of data and settings."""
+"""The checks of data and settings that all baselines share."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
-from ksparse.data_checks import check_distinct_rows, check_names, check_values
-from ksparse.validation import check_at_least
+from ksparse._errors import InputError, Term
+from ksparse.matrix.sources import check_column_names, check_distinct_rows, check_values
+from ksparse.params import check_integer
 
 __all__ = ["Baseline"]
 
 
 class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """A clusterer that knows how to read its data."""
+    """A clusterer with checks of its data and settings."""
 
     n_clusters: int
 
-    def _read(self, X: Any, **least: int) -> Any:
-        """Return checked data; `least` names settings that must be integers of that size."""
-        check_names(X)
+    def _checked(self, X: Any, **least: int) -> Any:
+        """Return checked data; `least` holds the smallest values of settings that are integers."""
+        check_column_names(X)
         X = validate_data(
             self, X, accept_sparse=("csr",), dtype=(np.float64, np.float32), ensure_min_samples=1,
             ensure_all_finite=False,
         )  # fmt: skip
         check_values(X)
         for name, value in ({"n_clusters": 1} | least).items():
-            check_at_least(name, getattr(self, name), value)
+            check_integer(name, getattr(self, name), value)
         if X.shape[0] < self.n_clusters:
-            raise ValueError(
-                f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}: "
-                "ask for fewer clusters or give more samples."
+            raise InputError(
+                Term("n_samples", X.shape[0]),
+                " should be >= ",
+                Term("n_clusters", self.n_clusters),
+                ": ask for fewer clusters or give more samples.",
             )
         check_distinct_rows(X, self.n_clusters)
         return X

@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 
+from ksparse._errors import InputError, Term
 from ksparse.baselines._base import Baseline
 from ksparse.baselines._simlr_steps import (
     BANDWIDTHS,
@@ -30,9 +31,9 @@ from ksparse.matrix import Floats
 
 __all__ = ["SIMLR"]
 
-# How much of the old stays in each update, and samples whose kernels fit in memory.
-BETA, MOST_SAMPLES = 0.8, 4_000
-# Iterations of the large-scale variant, and dimension in which its neighbours are found.
+# Weight of the new value in each update, and number of samples whose kernels fit in memory.
+BETA, MAX_SAMPLES = 0.8, 4_000
+# Iterations of the large-scale variant, and dimension in which its neighbours are searched.
 LARGE_ITERATIONS, LARGE_COMPONENTS = 5, 100
 
 
@@ -72,7 +73,7 @@ class SIMLR(Baseline):
     similarity_ : ndarray or csr_array, samples x samples
         The learned similarity.
     embedding_ : ndarray, samples x clusters
-        Where clusters were found.
+        The coordinates that were clustered.
     kernel_weights_ : ndarray
         Weight of each kernel.
     n_iter_ : int
@@ -122,13 +123,15 @@ class SIMLR(Baseline):
         y : ignored
             For compatibility.
         """
-        X = self._read(X, n_neighbors=1, max_iter=1, n_init=1)
+        X = self._checked(X, n_neighbors=1, max_iter=1, n_init=1)
         n = X.shape[0]
         rng = check_random_state(self.random_state)
-        if not self.large and n > MOST_SAMPLES:
-            raise ValueError(
-                f"n_samples={n} should be <= {MOST_SAMPLES}, for whose kernels there is memory: "
-                "give large=True."
+        if not self.large and n > MAX_SAMPLES:
+            raise InputError(
+                Term("n_samples", n),
+                f" should be <= {MAX_SAMPLES}, for whose kernels there is memory: give ",
+                Term("large", True),
+                ".",
             )
         if n < 6 or self.n_clusters in (1, n):  # no neighbours to learn from
             kmeans = KMeans(self.n_clusters, n_init=self.n_init, random_state=rng)
@@ -144,7 +147,7 @@ class SIMLR(Baseline):
 
 
 def _spread_of(nearest: Floats, k: int) -> Floats:
-    """Mean squared distance to the k nearest; the first column is the sample itself."""
+    """Return the mean squared distance to the k nearest; the first column is the sample itself."""
     return nearest[:, 1 : k + 1].mean(axis=1) + EPS
 
 
@@ -157,10 +160,10 @@ def _dense_kernels(X: Any) -> NDArray[np.float32]:
     ordered = np.sort(distance, axis=1)
     out = []
     for k in _neighbour_numbers(len(distance)):
-        own = _spread_of(ordered, k)
-        width = (own[:, None] + own) / 2
+        spread = _spread_of(ordered, k)
+        width = (spread[:, None] + spread) / 2
         for bandwidth in BANDWIDTHS:
-            self_value = 1 / (np.sqrt(2 * np.pi) * bandwidth * own)
+            self_value = 1 / (np.sqrt(2 * np.pi) * bandwidth * spread)
             pair = (self_value[:, None], self_value)
             kernel = kernels_of(distance, bandwidth * width, pair)
             np.fill_diagonal(kernel, 0.0)
@@ -169,13 +172,13 @@ def _dense_kernels(X: Any) -> NDArray[np.float32]:
 
 
 def _ridge(distance: Floats, k: int) -> float:
-    """The scale at which a sample has k neighbours; from sorted distances."""
+    """Return the scale at which a sample has k neighbours, from sorted distances."""
     near = distance[:, 1 : k + 2]
     return max(float((0.5 * (k * near[:, k] - near[:, :k].sum(axis=1))).mean()), EPS)
 
 
 def _smallest(S: Floats, c: int) -> tuple[Floats, Floats]:
-    """The c + 1 smallest eigenvalues of the Laplacian, and c eigenvectors."""
+    """Return c eigenvectors of the Laplacian, and its c + 1 smallest eigenvalues."""
     values, vectors = eigh(np.diag(S.sum(axis=1)) - S, subset_by_index=(0, min(c, len(S) - 1)))
     return vectors[:, :c], values
 
@@ -183,6 +186,7 @@ def _smallest(S: Floats, c: int) -> tuple[Floats, Floats]:
 def _learn(
     X: Any, c: int, n_neighbors: int, max_iter: int, rng: np.random.RandomState
 ) -> tuple[Floats, Floats, Floats, int]:
+    """Return the similarity, the embedding, the kernel weights and the number of updates."""
     kernels = _dense_kernels(X)
     n = kernels.shape[1]
     k = min(n_neighbors, n - 2)
@@ -211,7 +215,7 @@ def _learn(
             if values[-1] > 1e-6:
                 penalty *= 1.5
                 r /= 1.01
-        elif values[-1] > 1.01 * eigengap:  # the parts hang together again: stop before
+        elif values[-1] > 1.01 * eigengap:  # the parts are connected again: take the result before
             S = last
             break
         last, eigengap = S, float(values[-1])
@@ -221,7 +225,7 @@ def _learn(
 
 
 def _neighbours(X: Any, k: int, rng: np.random.RandomState) -> tuple[NDArray[np.intp], Floats]:
-    """Approximate nearest neighbours, each sample first, with squared distances."""
+    """Return approximate nearest neighbours, each sample first, and squared distances."""
     try:
         from pynndescent import NNDescent
     except ImportError:
@@ -235,16 +239,16 @@ def _neighbours(X: Any, k: int, rng: np.random.RandomState) -> tuple[NDArray[np.
     X = np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype=np.float32)
     seed = int(rng.randint(2**31 - 1))
     index = NNDescent(X, n_neighbors=k + 1, random_state=seed, n_jobs=1)
-    found, distance = index.neighbor_graph
-    found = np.where(found < 0, np.arange(len(X))[:, None], found)
-    found[:, 0], distance[:, 0] = np.arange(len(X)), 0.0
-    return found.astype(np.intp), distance.astype(np.float64) ** 2
+    neighbours, distance = index.neighbor_graph
+    neighbours = np.where(neighbours < 0, np.arange(len(X))[:, None], neighbours)
+    neighbours[:, 0], distance[:, 0] = np.arange(len(X)), 0.0
+    return neighbours.astype(np.intp), distance.astype(np.float64) ** 2
 
 
 def _top_vectors(
     S: Floats, neighbours: NDArray[np.intp], c: int, rng: np.random.RandomState
 ) -> tuple[Floats, Any]:
-    """Diffused leading eigenvectors of the symmetric similarity, and that similarity."""
+    """Return diffused leading eigenvectors of the symmetric similarity, and that similarity."""
     n, width = S.shape
     rows = np.repeat(np.arange(n), width)
     W = sp.csr_array((S.ravel(), (rows, neighbours.ravel())), shape=(n, n))
@@ -259,15 +263,16 @@ def _top_vectors(
 def _learn_large(
     X: Any, c: int, n_neighbors: int, max_iter: int, rng: np.random.RandomState
 ) -> tuple[Any, Floats, Floats, int]:
+    """Return the same for the large-scale variant, from nearest neighbours only."""
     n = X.shape[0]
     k = min(max(n_neighbors, 30), (n - 2) // 2)
     neighbours, near = _neighbours(X, 2 * k, rng)
     kernels = []
     for number in [m for m in NEIGHBOURS if m < near.shape[1]] or [near.shape[1] - 1]:
-        own = _spread_of(near, number)
-        width = (own[:, None] + own[neighbours]) / 2
+        spread = _spread_of(near, number)
+        width = (spread[:, None] + spread[neighbours]) / 2
         for bandwidth in BANDWIDTHS:
-            value = 1 / (np.sqrt(2 * np.pi) * bandwidth * own)
+            value = 1 / (np.sqrt(2 * np.pi) * bandwidth * spread)
             pair = (value[:, None], value[neighbours])
             kernels.append(kernels_of(near, bandwidth * width, pair).astype(np.float32))
     stack = np.array(kernels)

@@ -26,12 +26,12 @@ Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 # Eleven numbers of neighbours and five bandwidths: 55 kernels.
 NEIGHBOURS, BANDWIDTHS = tuple(range(10, 31, 2)), (2.0, 1.75, 1.5, 1.25, 1.0)
-# How far the diffusion goes.
+# Weight of longer paths in the diffusion.
 REACH = 0.8
 
 
 def square_distances(X: Any) -> Floats:
-    """Squared Euclidean distances between all rows."""
+    """Return squared Euclidean distances between all rows."""
     inner = X @ X.T
     inner = np.asarray(inner.toarray() if hasattr(inner, "toarray") else inner, dtype=np.float64)
     square = np.diag(inner)
@@ -40,25 +40,25 @@ def square_distances(X: Any) -> Floats:
     return out
 
 
-def kernels_of(distance: Any, spread: Any, own: Any) -> Any:
-    """Distance between samples that a Gaussian kernel means.
+def kernels_of(distance: Any, spread: Any, self_values: Any) -> Any:
+    """Return the distance of pairs of samples in the space of a Gaussian kernel.
 
-    `distance` are squared distances of pairs, `spread` the width of each pair, and `own`
-    the value of the kernel of a sample with itself, for both samples of each pair.
+    `distance` are squared distances of pairs, `spread` the width of each pair, and
+    `self_values` the kernel of a sample with itself, for both samples of each pair.
     """
     value = np.exp(-0.5 * (distance / spread) ** 2) / (np.sqrt(2 * np.pi) * spread)
-    first, second = own
+    first, second = self_values
     scaled = value / np.sqrt((first + 1) * (second + 1))
     return (first / (first + 1) + second / (second + 1) - 2 * scaled) / 2
 
 
 def row_normalised(W: Floats) -> Floats:
-    """Divide rows by their sum of absolute values."""
+    """Return rows divided by their sum of absolute values."""
     return W / (np.abs(W).sum(axis=1, keepdims=True) + EPS)
 
 
 def on_simplex(V: Floats) -> Floats:
-    """Project every row on the probability simplex."""
+    """Return the projection of every row on the probability simplex."""
     ordered = -np.sort(-V, axis=1)
     cut = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, V.shape[1] + 1)
     last = (ordered > cut).sum(axis=1) - 1
@@ -66,9 +66,9 @@ def on_simplex(V: Floats) -> Floats:
 
 
 def diffuse(S: Floats, n_neighbors: int) -> Floats:
-    """Let similarity spread over the graph of the nearest neighbours.
+    """Return the similarity diffused over the graph of the nearest neighbours.
 
-    (1 - a) P (I - a P^2)^-1 of the transitions P, by one Cholesky factorisation instead of
+    Computes (1 - a) P (I - a P^2)^-1 of the transitions P, by one Cholesky factorisation instead of
     the eigenvectors of P.
     """
     n = len(S)
@@ -76,9 +76,9 @@ def diffuse(S: Floats, n_neighbors: int) -> Floats:
     np.fill_diagonal(A, 0.0)
     k = min(n_neighbors, n - 1)
     nearest = np.argpartition(-np.abs(A), k - 1, axis=1)[:, :k]
-    kept = np.zeros_like(A)
-    np.put_along_axis(kept, nearest, np.take_along_axis(A, nearest, 1), 1)
-    P = (kept + kept.T) / 2
+    graph = np.zeros_like(A)
+    np.put_along_axis(graph, nearest, np.take_along_axis(A, nearest, 1), 1)
+    P = (graph + graph.T) / 2
     degree = np.abs(P).sum(axis=1)
     np.fill_diagonal(P, degree + 1)
     P = row_normalised(P)
@@ -86,14 +86,14 @@ def diffuse(S: Floats, n_neighbors: int) -> Floats:
     P = P @ P.T
     factor = cho_factor(np.eye(n) - REACH * (P @ P))
     W = (1 - REACH) * cho_solve(factor, P)
-    own = np.diag(W).copy()
+    diagonal = np.diag(W).copy()
     np.fill_diagonal(W, 0.0)
-    W = np.maximum(degree[:, None] * W / (1 - own)[:, None], 0.0)
+    W = np.maximum(degree[:, None] * W / (1 - diagonal)[:, None], 0.0)
     return (W + W.T) / 2
 
 
 def kernel_weights(losses: Floats, perplexity: float = 20.0) -> Floats:
-    """Weights that fall with the loss, and are spread as if over so many kernels."""
+    """Return weights that decrease with the loss, with the given perplexity."""
     D = (losses - losses.min()) / (losses.max() - losses.min() + EPS)
     beta, low, high = 1 / D.size, -np.inf, np.inf
     for _ in range(31):

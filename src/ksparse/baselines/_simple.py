@@ -72,7 +72,7 @@ class PCAKMeans(Baseline):
             For compatibility.
         """
         least = {"n_init": 1} | ({} if self.n_components is None else {"n_components": 1})
-        X = self._read(X, **least)
+        X = self._checked(X, **least)
         rng = check_random_state(self.random_state)
         seeds = rng.randint(2**31 - 1, size=2)  # one each: solvers differ in what they draw
         if X.shape[0] == 1:
@@ -147,7 +147,7 @@ class Spectral(Baseline):
         y : ignored
             For compatibility.
         """
-        X = self._read(X, n_neighbors=1, n_init=1)
+        X = self._checked(X, n_neighbors=1, n_init=1)
         if self.n_clusters in (1, X.shape[0]):  # nothing to embed
             self.labels_ = np.arange(X.shape[0], dtype=np.int32) % self.n_clusters
             return self

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
+from ksparse._errors import InputError, Term
 from ksparse.baselines._base import Baseline
 from ksparse.matrix import Floats
-from ksparse.validation import check_at_least, check_listed
+from ksparse.params import check_integer, check_listed
 
 __all__ = ["BoundChoice", "SparseKMeans"]
 
@@ -126,8 +127,8 @@ class SparseKMeans(Baseline):
         y : ignored
             For compatibility.
         """
-        X = self._read(X, n_init=1, max_iter=1)
-        bound = _check_bound(self.wbound, X.shape[1])
+        X = self._checked(X, n_init=1, max_iter=1)
+        bound = _checked_bound(self.wbound, X.shape[1])
         rng = check_random_state(self.random_state)
         self._fit(X, bound, self._first_labels(X, rng), rng)
         return self
@@ -154,7 +155,7 @@ class SparseKMeans(Baseline):
     def _reassign(
         self, X: Any, weights: Floats, labels: NDArray[Any], rng: np.random.RandomState
     ) -> NDArray[Any]:
-        """k-means on the weighted features, from the present clusters."""
+        """Return the clusters of k-means on the weighted features, from the given clusters."""
         used = np.flatnonzero(weights)
         if not used.size:
             return labels
@@ -164,14 +165,14 @@ class SparseKMeans(Baseline):
         k = self.n_clusters
         centres = np.array([Z[labels == c].mean(axis=0) for c in range(k)])
         nearest = ((centres**2).sum(axis=1) - 2 * Z @ centres.T).argmin(axis=1)
-        if np.unique(nearest).size < k:  # a cluster would be lost: begin anew
+        if np.unique(nearest).size < k:  # a cluster would be empty: start again
             return KMeans(k, n_init=10, random_state=rng).fit_predict(Z)
         return KMeans(k, init=centres, n_init=1).fit_predict(Z)
 
     def choose_bound(
         self, X: Any, wbounds: Iterable[float] | None = None, *, n_permutations: int = 25
     ) -> BoundChoice:
-        """Compare bounds by the permutation gap: how much better than on shuffled features.
+        """Compare bounds by the permutation gap: the gain over shuffled features.
 
         The logarithm of the objective, minus its mean over data in which every feature is
         shuffled by itself. One shuffled copy of X is in memory at a time.
@@ -183,14 +184,14 @@ class SparseKMeans(Baseline):
         wbounds : iterable of float, optional
             Bounds to try; 10 between 1.2 and 0.9 times the largest by default.
         n_permutations : int, default=25
-            How many shuffled data sets.
+            Number of shuffled data sets.
 
         Returns
         -------
         BoundChoice
         """
-        X = self._read(X, n_init=1, max_iter=1)
-        check_at_least("n_permutations", n_permutations, 1)
+        X = self._checked(X, n_init=1, max_iter=1)
+        check_integer("n_permutations", n_permutations, 1)
         largest = np.sqrt(X.shape[1])
         if wbounds is None:
             bounds = np.geomspace(
@@ -198,20 +199,20 @@ class SparseKMeans(Baseline):
             )
         else:
             listed = check_listed("wbounds", wbounds)
-            bounds = np.array([_check_bound(bound, X.shape[1]) for bound in listed])
+            bounds = np.array([_checked_bound(bound, X.shape[1]) for bound in listed])
         rng = check_random_state(self.random_state)
-        found, counts = self._objectives(X, bounds, rng)
+        observed, counts = self._objectives(X, bounds, rng)
         shuffled = np.array(
             [self._objectives(_shuffled(X, rng), bounds, rng)[0] for _ in range(n_permutations)]
         )
-        gaps = found - shuffled.mean(axis=0)
+        gaps = observed - shuffled.mean(axis=0)
         spreads = shuffled.std(axis=0, ddof=min(1, n_permutations - 1))
         return BoundChoice(bounds, gaps, spreads, counts, float(bounds[gaps.argmax()]))
 
     def _objectives(
         self, X: Any, bounds: Floats, rng: np.random.RandomState
     ) -> tuple[Floats, NDArray[np.intp]]:
-        """Logarithm of the objective, and number of features, for each bound."""
+        """Return the logarithm of the objective, and the number of features, for each bound."""
         from sklearn.base import clone
 
         first = self._first_labels(X, rng)
@@ -224,19 +225,20 @@ class SparseKMeans(Baseline):
         return np.array(logs), np.array(counts, dtype=np.intp)
 
 
-def _check_bound(wbound: Any, n_features: int) -> float:
+def _checked_bound(wbound: Any, n_features: int) -> float:
+    """Return the bound, or its default."""
     largest = float(np.sqrt(n_features))
     if wbound is None:
         return max(1.0, largest / 2)
     if isinstance(wbound, bool) or not isinstance(wbound, int | float | np.number):
-        raise TypeError(f"wbound={wbound!r} must be a number.")
+        raise InputError(Term("wbound", wbound), " must be a number.")
     if not 1 <= wbound < np.inf:
-        raise ValueError(f"wbound={wbound} must be at least 1 (and finite).")
+        raise InputError(Term("wbound", float(wbound)), " must be at least 1 (and finite).")
     return float(wbound)
 
 
 def _gains(X: Any, labels: NDArray[Any], n_clusters: int) -> Floats:
-    """Sum of squares between clusters, for each feature."""
+    """Return the sum of squares between clusters, for each feature."""
     size = np.bincount(labels, minlength=n_clusters).astype(np.float64)
     member = sp.csr_array(
         (np.ones(labels.size), (labels, np.arange(labels.size))), shape=(n_clusters, labels.size)
@@ -249,7 +251,7 @@ def _gains(X: Any, labels: NDArray[Any], n_clusters: int) -> Floats:
 
 
 def bound_weights(gains: Floats, bound: float) -> Floats:
-    """Weights of unit length and l1 norm <= bound with the largest sum of gains."""
+    """Return weights of unit length and l1 norm <= bound with the largest sum of gains."""
 
     def unit(threshold: float) -> Floats:
         cut = np.maximum(gains - threshold, 0.0)
@@ -271,7 +273,7 @@ def bound_weights(gains: Floats, bound: float) -> Floats:
 
 
 def _shuffled(X: Any, rng: np.random.RandomState) -> Any:
-    """A copy in which the values of every feature are in random order."""
+    """Return a copy in which the values of every feature are in random order."""
     if not sp.issparse(X):
         out = np.empty_like(X)
         for j in range(X.shape[1]):

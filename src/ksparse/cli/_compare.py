@@ -9,15 +9,14 @@ import click
 
 from ksparse.cli._app import app
 from ksparse.cli._options import out_option
-from ksparse.compare import METHODS, Plan, compare, write_summary
-from ksparse.compare._data import PREPARATIONS
+from ksparse.compare import METHODS, PREPARATIONS, Plan, compare, write_summary
 
 __all__ = ["compare_command"]
 
 
-def _listed(text: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
+def _listed(text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
     if text == "all":
-        return all_of_them
+        return choices
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -51,8 +50,8 @@ def compare_command(
 
     DATA are files with known labels; scsim1 and scsim2, simulated anew for every replicate;
     or usoskin, klein and zeisel, which are downloaded once. Every run has a process of its
-    own, and is recorded: called again, the command goes on where it was. Writes summary.html,
-    summary.md and figures/, with the paper's own figures beside ours, and runs/*.json.
+    own and is recorded: called again, the command continues. Writes summary.html, summary.md and
+    figures/, with the paper's figures beside those of the runs, and runs/*.json.
 
     \b
     Examples:
@@ -65,7 +64,7 @@ def compare_command(
     )  # fmt: skip
     plan.check()
     if figures:
-        from ksparse.plotting import need_matplotlib
+        from ksparse._plotting import need_matplotlib
 
         need_matplotlib()
     results = compare(plan, output / "runs", verbose=1)

@@ -1,11 +1,10 @@
-"""What the commands do: read, fit, write."""
+"""The work of the commands: read, fit, write."""
 
 from __future__ import annotations
 
 import json
 import platform
-import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,18 @@ from typing import Any
 import click
 import numpy as np
 
+from ksparse._errors import InputError, warn
 from ksparse.cli._steps import Steps, checksum, command_line, noted
-from ksparse.files import new_file, write_csv
-from ksparse.h5ad import write_h5ad
+from ksparse.io.files import new_file, write_csv
+from ksparse.io.h5ad import write_h5ad
+from ksparse.matrix.data import count_nonzero
 from ksparse.metrics import summary
 from ksparse.readers import read
-from ksparse.report._content import MOST_LABELS
-from ksparse.tl._data import label_column, selected_genes
-from ksparse.tl._rank_genes import contributions
+from ksparse.scverse.expression import matrix_of
+from ksparse.scverse.fields import filter_name, read_labels, read_margins, write_filter
+from ksparse.scverse.labels import MOST_CLASSES, label_column
+from ksparse.scverse.markers import contributions, order_by_weight
+from ksparse.scverse.schema import read_record, write_record
 
 __all__ = [
     "Opened",
@@ -31,23 +34,28 @@ __all__ = [
     "cluster",
     "gene_rows",
     "open_source",
-    "say_scores",
+    "print_scores",
+    "score",
     "write_json",
     "write_results",
     "write_run",
 ]
 
-KEY = "ksparse"
-MASK = "ksparse_min_cells"
+# Where results and their path are written.
+KEY, PATH_KEY = "ksparse", "ksparse_path"
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is read, and how."""
+    """A file to read, and the options of reading it.
+
+    `shown_as` is its path in accounts of the run, where it is still in a temporary folder.
+    """
 
     path: Path
     transpose: bool = False
     unique_names: bool = False
+    check: bool = True
     layer: str | None = None
     normalize: str = "auto"
     label_column: str | None = None
@@ -56,23 +64,39 @@ class Source:
 
     @property
     def normalization(self) -> str | None:
-        """As `ksparse.tl` calls it."""
+        """The parameter `normalize` of `ksparse.tl`."""
         return None if self.normalize == "none" else self.normalize
 
     def words(self, *without: str) -> list[Any]:
-        """The options that differ from their defaults, as a command has them."""
+        """Return the options that differ from their defaults, as words of a command."""
         out: list[Any] = []
         for name, value in asdict(self).items():
             if name in ("path", "shown_as", *without) or value == getattr(Source, name):
                 continue
-            flag = f"--{name.replace('_', '-')}"
-            out += [flag] if value is True else [flag, value]
+            option = name.replace("_", "-")
+            if isinstance(value, bool):
+                out.append(f"--{option}" if value else f"--no-{option}")
+            else:
+                out += [f"--{option}", value]
         return out
+
+    def read(self) -> Any:
+        """Return the data as AnnData."""
+        return read_file(self.path, self.check, transpose=self.transpose,
+                         unique_names=self.unique_names,
+                         label_column=self.label_column)  # fmt: skip
+
+
+def read_file(path: Path, check: bool, **options: Any) -> Any:
+    """Return a file as AnnData; `check` is whether to check it in another process first."""
+    if not check:
+        options["check"] = False
+    return read(path, **options)
 
 
 @dataclass
 class Opened:
-    """Data from a file, and what is to be said of them."""
+    """Data from a file, with notes for the report."""
 
     adata: Any
     source: Source
@@ -83,14 +107,13 @@ class Opened:
     @property
     def mask(self) -> str | None:
         """The column of `var` with the genes that passed the filter."""
-        return MASK if self.source.min_cells else None
+        return filter_name(KEY) if self.source.min_cells else None
 
 
 def open_source(source: Source, steps: Steps) -> Opened:
     """Read a file and apply the filter."""
     with steps.step("read", f"reading {source.path.name}"), noted() as notes:
-        adata = read(source.path, transpose=source.transpose, unique_names=source.unique_names,
-                     label_column=source.label_column)  # fmt: skip
+        adata = source.read()
         if source.label_column is not None:
             check_label_column(adata, source.label_column, source.path)
     with steps.step("checksum", "checksum"):
@@ -100,54 +123,50 @@ def open_source(source: Source, steps: Steps) -> Opened:
              "cells": adata.n_obs, "genes": adata.n_vars}  # fmt: skip
     filtered = ""
     if source.min_cells:
-        kept = _filter(adata, source)
-        about["genes kept"] = kept
+        n_passed = _filter_genes(adata, source)
+        about["genes kept"] = n_passed
         filtered = (
-            f"{adata.n_vars - kept:,} of {adata.n_vars:,} genes were found in fewer than "
-            f"{source.min_cells} cells, and took no part."
+            f"{adata.n_vars - n_passed:,} of {adata.n_vars:,} genes were found in fewer than "
+            f"{source.min_cells} cells, and are left out."
         )
         notes.append(filtered)
     return Opened(adata, source, about, notes, filtered)
 
 
 def check_label_column(adata: Any, name: str, path: Path) -> None:
-    """Refuse a column that is not there, or has nothing in it."""
+    """Raise ValueError if a column is missing, empty, or holds no classes."""
     if name == KEY:
-        raise ValueError(f"--label-column {name!r} is where clusters are written: rename it.")
+        raise InputError(f"--label-column {name!r} is where clusters are written: rename it.")
     if name not in adata.obs:
         known = ", ".join(repr(str(column)) for column in adata.obs) or "none"
-        raise ValueError(f"--label-column {name!r} is not in {path}; its columns: {known}.")
+        raise InputError(f"--label-column {name!r} is not in {path}; its columns: {known}.")
     n_classes = adata.obs[name].nunique()
-    if n_classes > MOST_LABELS:
-        raise ValueError(
+    if n_classes > MOST_CLASSES:
+        raise InputError(
             f"--label-column {name!r} has {n_classes} distinct values, which should be <= "
-            f"{MOST_LABELS}: give a column of classes."
+            f"{MOST_CLASSES}: give a column of classes."
         )
     missing = int(adata.obs[name].isna().sum())
     if missing == adata.n_obs:
-        raise ValueError(f"--label-column {name!r} of {path} is empty for all cells.")
+        raise InputError(f"--label-column {name!r} of {path} is empty for all cells.")
     if missing:
-        warnings.warn(
+        warn(
             f"{missing:,} of {adata.n_obs:,} cells have no {name}: they are clustered, but not "
-            "scored.",
-            UserWarning,
-            stacklevel=2,
+            "scored."
         )
 
 
-def _filter(adata: Any, source: Source) -> int:
-    from ksparse.tl._data import matrix_of
-
-    X = matrix_of(adata, source.layer)
-    found_in = np.asarray((X != 0).sum(axis=0)).ravel()
-    mask = found_in >= source.min_cells
-    if not mask.any():
-        raise ValueError(
+def _filter_genes(adata: Any, source: Source) -> int:
+    """Write which genes have enough cells to a column of `var`; return how many do."""
+    n_cells = count_nonzero(matrix_of(adata, source.layer))
+    passed = n_cells >= source.min_cells
+    if not passed.any():
+        raise InputError(
             f"No genes are left: none was found in --min-cells {source.min_cells} cells or more "
-            f"(the most is {int(found_in.max())})."
+            f"(the most is {int(n_cells.max())})."
         )
-    adata.var[MASK] = mask
-    return int(mask.sum())
+    write_filter(adata, KEY, passed)
+    return int(passed.sum())
 
 
 def cluster(
@@ -161,54 +180,57 @@ def cluster(
     adata, source = opened.adata, opened.source
     options: dict[str, Any] = {"layer": source.layer, "normalize": source.normalization,
                                "mask_var": opened.mask}  # fmt: skip
-    adata.uns.pop("ksparse_path", None)  # of an older run
+    adata.uns.pop(PATH_KEY, None)  # of an older run
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint,
                    **options)  # fmt: skip
-        own = "rank_genes_groups" not in adata.uns  # a ranking that was there is kept
-        tl.rank_genes(adata, key_added="rank_genes_groups" if own else "rank_genes_ksparse")
+        taken = "rank_genes_groups" in adata.uns  # a ranking of the user is not replaced
+        tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
     opened.notes += notes
     with steps.step("layout", "laying out cells"):
         tl.embed(adata, method=layout, random_state=seed)
-    scores: dict[str, float] = {}
-    labels = None
-    if source.label_column is not None:
-        truth, known = label_column(adata, source.label_column)
-        found = np.asarray(adata.obs[KEY].astype(str), dtype=str)
-        scores = summary(truth[known], found[known])
-        labels = source.label_column if known.all() else None
     if with_path:
+        labels = source.label_column
+        if labels is not None and not label_column(adata, labels)[1].all():
+            labels = None  # a path is scored on all cells
         with steps.step("path", "path of numbers of genes"), noted() as notes:
             tl.path(adata, n_clusters, labels=labels, random_state=seed, verbose=1, scale=scale,
                     **options)  # fmt: skip
         opened.notes += notes
-    return scores
+    return score(opened)
+
+
+def score(opened: Opened) -> dict[str, float]:
+    """Return the scores of the clusters against known labels; empty without labels."""
+    if opened.source.label_column is None:
+        return {}
+    truth, known = label_column(opened.adata, opened.source.label_column)
+    return summary(truth[known], read_labels(opened.adata, KEY)[known])
 
 
 def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
-    """Header and rows of genes.csv."""
-    entry = adata.uns[KEY]
-    shares = contributions(entry)
-    weight = np.linalg.norm(np.asarray(entry["model"]["weights"], dtype=np.float64), axis=1)
-    parts = {"contribution": shares, "mean": np.asarray(entry["clusters"]["mean"]),
-             "fraction": np.asarray(entry["clusters"]["fraction"])}  # fmt: skip
+    """Return header and rows of genes.csv."""
+    record = read_record(adata, KEY)
+    shares, weight = contributions(record), record.model.gene_weights
+    parts = {"contribution": shares, "mean": record.clusters.mean,
+             "fraction": record.clusters.fraction}  # fmt: skip
     header = ["rank", "gene", "weight", "cluster"]
     header += [f"{name}_{c}" for name in parts for c in range(len(shares))]
     rows = []
-    names = selected_genes(entry)
-    for rank, j in enumerate(np.argsort(-weight, kind="stable"), start=1):
+    names = record.model.genes
+    for rank, j in enumerate(order_by_weight(record), start=1):
         values = [f"{value:.6g}" for table in parts.values() for value in table[:, j]]
         rows.append([rank, str(names[j]), f"{weight[j]:.6g}", int(shares[:, j].argmax()), *values])
     return header, rows
 
 
 def cell_columns(opened: Opened) -> tuple[list[str], Any]:
-    """Header and rows of clusters.csv."""
+    """Return header and rows of clusters.csv."""
     adata, labels = opened.adata, opened.source.label_column
     header = ["cell", "cluster", "margin"]
-    margins = adata.obs[f"{KEY}_margin"]
-    columns: list[Any] = [adata.obs_names, adata.obs[KEY], (f"{m:.4f}" for m in margins)]
+    margins = (f"{margin:.4f}" for margin in read_margins(adata, KEY))
+    columns: list[Any] = [adata.obs_names, read_labels(adata, KEY), margins]
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)
@@ -232,7 +254,7 @@ def _plain(value: Any) -> Any:
 def about_run(
     opened: Opened, command: str, options: dict[str, Any], steps: Steps
 ) -> dict[str, Any]:
-    """What every run.json tells."""
+    """Return the content that every run.json has."""
     import ksparse
 
     return {
@@ -254,17 +276,19 @@ def write_results(
     from ksparse.report import write_report
 
     adata = opened.adata
-    entry = adata.uns[KEY]
+    record = read_record(adata, KEY)
+    results = {name: value for name, value in asdict(record.results).items() if value is not None}
     with steps.step("write", "writing"):
         write_csv(folder / "clusters.csv", *cell_columns(opened))
         write_csv(folder / "genes.csv", *gene_rows(adata))
         run = run | {
-            "results": dict(entry["results"]) | {"cluster_sizes": entry["clusters"]["size"]},
-            "parameters": dict(entry["params"]),
-            "versions": dict(entry["versions"]),
+            "results": results | {"cluster_sizes": record.clusters.size},
+            "parameters": record.params,
+            "versions": record.versions,
             "scores": scores,
         }
-        entry["run"] = json.dumps(run, default=_plain)
+        run = json.loads(json.dumps(run, default=_plain))
+        write_record(adata, KEY, replace(record, run=run))
         write_h5ad(folder / "result.h5ad", adata)
         write_report(adata, folder / "report.html", labels=opened.source.label_column,
                      title=opened.about["name"], run=run)  # fmt: skip
@@ -275,15 +299,16 @@ def write_run(
     folder: Path, opened: Opened, words: list[Any], options: dict[str, Any], steps: Steps,
     results: dict[str, Any],
 ) -> None:  # fmt: skip
+    """Write run.json."""
     seed = ["--seed", options["seed"]] if "seed" in options else []
     command = command_line([*words, *seed, "-o", options["output"]])
-    shown = {name: value for name, value in options.items() if name not in ("input", "force")}
-    about = about_run(opened, command, shown, steps)
+    reported = {name: value for name, value in options.items() if name not in ("input", "force")}
+    about = about_run(opened, command, reported, steps)
     write_json(folder / "run.json", about | {"results": results})
 
 
-def say_scores(labels: str | None, scores: dict[str, float]) -> None:
-    """Print how clusters compare with known labels."""
+def print_scores(labels: str | None, scores: dict[str, float]) -> None:
+    """Print the scores of the clusters against known labels."""
     click.echo(
         f"Against {labels}: accuracy {scores['accuracy']:.1%}, ARI {scores['ari']:.3f}, "
         f"NMI {scores['nmi']:.3f}."

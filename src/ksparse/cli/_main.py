@@ -1,9 +1,8 @@
-"""How the command line ends: exit codes, one-line errors, signals."""
+"""Run the command line: exit codes, errors and warnings of one line, signals."""
 
 from __future__ import annotations
 
 import errno
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,17 +12,19 @@ from typing import Any
 import click
 
 from ksparse import __version__
-from ksparse.signals import Terminated, answered_signals
+from ksparse._errors import InputWarning
+from ksparse.cli._signals import Terminated, answered_signals, check_signals
+from ksparse.cli._words import shell_text
 
-__all__ = ["in_shell_words", "main"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
-    0: done. 2: bad use or bad input, told in one line. 130: interrupted. 143: terminated.
-    141: nobody reads the output any more (click ends by SystemExit then). 1: a fault of the
-    program.
+    0: done. 2: bad use or bad input, with a message of one line. 130: interrupted. 143:
+    terminated. 141: the output is no longer read (click ends by SystemExit then). 1: a fault of
+    the program.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -33,11 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if words == ["--version"]:  # without waiting for the numerical libraries
                 click.echo(f"ksparse {__version__}")
                 return 0
-            # Imported here, where an interrupt is met: this takes two seconds.
+            # Imported here, where an interrupt is handled: this takes two seconds.
+            from ksparse._progress import each_step
             from ksparse.cli import _compare, _numbers, _results, _run  # noqa: F401
             from ksparse.cli._app import app
 
-            with _plain_warnings():
+            with each_step(check_signals), _plain_warnings():
                 app.main(args=words, prog_name="ksparse", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end(error.format_message() + hint, 2)
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except (BrokenPipeError, SystemExit):  # whoever reads our output has seen enough
+    except (BrokenPipeError, SystemExit):  # the output is no longer read
         _silence()
         return 141
     except Exception as error:
@@ -63,40 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-# What the Python functions call things, and what they are called here.
-SHELL_WORDS = (
-    (r"run ksparse\.tl\.ksparse\(.*?\) first", "it is no result of `ksparse run`"),
-    (r"adata\.uns\['ksparse'\] holds no result: ", "There is no result in the file: "),
-    (r"n_cells=(\d+) should be >= n_clusters=(\d+)", r"--cells \1 should be >= --clusters \2"),
-    (r"n_samples=(\d+)", r"\1 cells"),
-    (r"n_clusters=(\d+)", r"-k \1"),
-    (r"n_features=(\w+)", r"--genes \1"),
-    (r"normalize='log1p'", "--normalize log1p"),
-    (r"normalize=None", "--normalize none"),
-    (r"layer=('.*?') is not in adata\.layers", r"--layer \1 is not in the file"),
-    (r"layer=('.*?')", r"--layer \1"),
-    (r"give layer= \(", "give --layer ("),
-    (r"min_share=", "--min-share "),
-    (r"new_adata", "INPUT"),
-    (r"adata\.X", "X"),
-)
-
-
-def in_shell_words(text: str) -> str:
-    """Say it in one line and in the words of the command line."""
-    text = " ".join(text.split())
-    for ours, theirs in SHELL_WORDS:
-        text = re.sub(ours, theirs, text)
-    return text
-
-
 def _failed(error: Exception) -> int:
-    from ksparse.jobs import Interrupted
-
-    text = str(error)
-    if isinstance(error, Interrupted):
-        return _end("interrupted", 130)
-    if getattr(error, "errno", None) == errno.ENOSPC or "No space left on device" in text:
+    text = shell_text(error)
+    if any(getattr(cause, "errno", None) == errno.ENOSPC for cause in _causes(error)):
         return _end("no space left on the disk; nothing was written", 2)
     if isinstance(error, OSError) and error.filename is not None:
         return _end(f"{error.filename}: {error.strerror}", 2)
@@ -104,11 +75,23 @@ def _failed(error: Exception) -> int:
         return _end(f"not enough memory. {text}", 2)
     if isinstance(error, ValueError | TypeError | OSError | ImportError):
         return _end(text or type(error).__name__, 2)
-    return _end(f"a fault in ksparse, {type(error).__name__}: {text} (--debug tells where)", 1)
+    return _end(f"a fault in ksparse, {type(error).__name__}: {text} (--debug shows where)", 1)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and the errors from which or during which it was raised."""
+    seen: list[BaseException | None] = [None]
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and one not in seen:
+            yield one
+            waiting += [one.__cause__, one.__context__]
+        seen.append(one)
 
 
 def _end(message: str, code: int) -> int:
-    click.echo(f"ksparse: {in_shell_words(message)}", err=True)
+    click.echo(f"ksparse: {' '.join(message.split())}", err=True)
     return code
 
 
@@ -122,18 +105,16 @@ def _silence() -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show our warnings as one line each, and not those that are for programmers."""
-    from ksparse.jobs import Interrupted
+    """Show the warnings of ksparse as one line each, and not those that are for programmers."""
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            click.echo(f"ksparse: warning: {in_shell_words(str(message))}", err=True)
+            click.echo(f"ksparse: warning: {shell_text(message)}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=InputWarning)
         warnings.filterwarnings("always", category=UserWarning, module="ksparse")
         warnings.filterwarnings("always", category=UserWarning, module="__main__")
-        # Half a path is not what was asked for: stop, as after any interrupt.
-        warnings.simplefilter("error", Interrupted)
         warnings.showwarning = show
         yield

@@ -1,4 +1,4 @@
-"""Commands that answer "how many?": path, choose-k."""
+"""Commands that compare numbers of genes or of clusters: path, choose-k."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from ksparse._threads import limited_threads
 from ksparse.cli import _jobs as jobs
@@ -22,12 +21,12 @@ from ksparse.cli._options import (
 )
 from ksparse.cli._outputs import new_folder
 from ksparse.cli._steps import Steps, noted
-from ksparse.files import write_csv
+from ksparse.io.files import write_csv
 
 __all__ = ["choose_k_command", "path_command"]
 
 
-@app.command("path", short_help="Quality along numbers of genes.")
+@app.command("path", short_help="Compare numbers of genes.")
 @input_argument
 @click.option(
     "-k", "--clusters", type=click.IntRange(min=2), required=True, help="How many clusters."
@@ -41,7 +40,7 @@ __all__ = ["choose_k_command", "path_command"]
 @input_options
 @work_options
 def path_command(**options: Any) -> None:
-    """Show how the quality of the clusters depends on the number of genes.
+    """Score the clusters for several numbers of genes.
 
     Writes path.csv, path.png and run.json, and prints the table.
 
@@ -51,7 +50,7 @@ def path_command(**options: Any) -> None:
       ksparse path cells.h5ad -k 9 --genes 10,20,50,100 --label-column type -o path/
     """
     from ksparse import pl, tl
-    from ksparse.plotting import need_matplotlib
+    from ksparse._plotting import need_matplotlib
 
     need_matplotlib()
     source = source_of(options)
@@ -77,7 +76,7 @@ def path_command(**options: Any) -> None:
         click.echo(opened.filtered)
 
 
-@app.command("choose-k", short_help="Judge several numbers of clusters.")
+@app.command("choose-k", short_help="Compare numbers of clusters.")
 @input_argument
 @click.option(
     "-k", "--clusters", type=NUMBERS, default="2-10", show_default=True, help="Numbers to try."
@@ -94,7 +93,7 @@ def path_command(**options: Any) -> None:
 def choose_k_command(**options: Any) -> None:
     """Compare numbers of clusters by gap statistic, silhouette, agreement and stability.
 
-    Writes choose_k.csv, choose_k.png and run.json, and prints what each method says.
+    Writes choose_k.csv, choose_k.png and run.json, and prints what each method chooses.
 
     \b
     Examples:
@@ -102,8 +101,8 @@ def choose_k_command(**options: Any) -> None:
       ksparse choose-k cells.h5ad -k 3,5,8 --genes 100 --jobs 2 -o numbers/
     """
     from ksparse import choose_k
-    from ksparse.plotting import need_matplotlib, saved
-    from ksparse.tl._data import expression, gene_mask
+    from ksparse._plotting import need_matplotlib, saved
+    from ksparse.scverse.expression import read_expression, selected_columns
 
     need_matplotlib()
     source = source_of(options)
@@ -114,9 +113,10 @@ def choose_k_command(**options: Any) -> None:
         with limited_threads(options["threads"]), Steps(3, options["verbose"]) as steps:
             opened = jobs.open_source(source, steps)
             with steps.step("choose_k", "numbers of clusters"), noted() as notes:
-                X, _ = expression(opened.adata, source.layer, source.normalization)
-                mask = gene_mask(opened.adata, opened.mask)
-                X = X if mask is None else X[:, np.flatnonzero(mask)]
+                columns = selected_columns(opened.adata, opened.mask)
+                X, _ = read_expression(
+                    opened.adata, source.layer, source.normalization, columns=columns
+                )
                 result = choose_k(
                     X, options["clusters"], n_features=options["genes"], verbose=1,
                     n_jobs=options["n_jobs"], random_state=options["seed"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from ksparse.cli._jobs import Source
 
 __all__ = [
+    "CHECK",
     "GENES",
     "NUMBERS",
     "PATH",
@@ -32,7 +34,7 @@ class Genes(click.ParamType):  # type: ignore[type-arg]
     name = "integer|auto"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        """Read what was given."""
+        """Return the value of the option."""
         if value == "auto" or isinstance(value, int):
             return value
         try:
@@ -47,7 +49,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
     name = "numbers"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
-        """Read what was given."""
+        """Return the value of the option."""
         if isinstance(value, list):
             return value
         out: list[int] = []
@@ -83,15 +85,21 @@ MIN_CELLS = click.option(
     metavar="N",
     help="Leave out genes found in fewer than N cells.",
 )
+CHECK = click.option(
+    "--check/--no-check",
+    default=True,
+    help="Check .h5ad, .h5, .loom and .zarr files in another process before they are read.",
+)
 READING = (
     click.option("--layer", help="Use this layer instead of X."),
     click.option(
         "--label-column",
         metavar="NAME",
-        help="Column with known labels, to compare with; they have no part in the search.",
+        help="Column with known labels, to compare with; they are not used by the fit.",
     ),
     click.option("--transpose", is_flag=True, help="A table (.csv, .tsv, .npz) has genes in rows."),
     click.option("--unique-names", is_flag=True, help="Number repeated names of cells and genes."),
+    CHECK,
 )
 SEED = click.option(
     "--seed",
@@ -101,9 +109,9 @@ SEED = click.option(
     help="Random seed: the same seed gives the same result.",
 )
 WORKING = (
-    click.option("--threads", type=click.IntRange(min=1), help="Most threads to use."),
-    click.option("--force", is_flag=True, help="Replace results that are there."),
-    click.option("-v", "--verbose", count=True, help="Tell more."),
+    click.option("--threads", type=click.IntRange(min=1), help="Largest number of threads."),
+    click.option("--force", is_flag=True, help="Replace existing results."),
+    click.option("-v", "--verbose", count=True, help="Print every step."),
 )
 
 
@@ -123,18 +131,18 @@ seedless_options = _all(WORKING)
 
 
 def out_option(
-    default: str | None = None, what: str = "Folder for the results."
+    default: str | None = None, text: str = "Folder for the results."
 ) -> Callable[[Command], Command]:
-    """-o."""
+    """Return the option -o, which is required if it has no default."""
     if default is None:
-        return click.option("-o", "--output", type=PATH, required=True, help=what)
+        return click.option("-o", "--output", type=PATH, required=True, help=text)
     return click.option(
-        "-o", "--output", type=PATH, default=Path(default), show_default=True, help=what
+        "-o", "--output", type=PATH, default=Path(default), show_default=True, help=text
     )
 
 
 def source_of(options: dict[str, Any]) -> Source:
-    """Take what tells how to read out of the options of a command."""
-    names = ("transpose", "unique_names", "layer", "normalize", "label_column", "min_cells")
-    given = {name: options[name] for name in names if name in options}
+    """Return the input of a command, from its options."""
+    names = {field.name for field in fields(Source)}
+    given = {name: value for name, value in options.items() if name in names}
     return Source(options["input"], **given)

@@ -1,4 +1,4 @@
-"""Commands that do the whole job: run, demo; and simulate, which gives them data."""
+"""Commands that cluster (run, demo), and simulate."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from ksparse.cli._options import (
 )
 from ksparse.cli._outputs import check_file, new_folder
 from ksparse.cli._steps import Steps, command_line
-from ksparse.h5ad import write_h5ad
+from ksparse.io.h5ad import write_h5ad
+from ksparse.scverse.fields import read_selected
+from ksparse.scverse.schema import read_record
 
 __all__ = ["demo", "run", "simulate"]
 
 RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json")
 
 
-@app.command(short_help="Find clusters and genes; write tables, AnnData and a report.")
+@app.command(short_help="Cluster cells and select genes; write tables, AnnData and a report.")
 @input_argument
 @click.option(
     "-k", "--clusters", type=click.IntRange(min=2), required=True, help="How many clusters."
@@ -37,25 +39,26 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
     "--genes", type=GENES, default="auto", show_default=True, help="How many genes to select."
 )
 @out_option()
-@click.option(
-    "--path", "with_path", is_flag=True, help="Show the quality for other numbers of genes too."
-)
+@click.option("--path", "with_path", is_flag=True, help="Score other numbers of genes, too.")
 @click.option("--layout", type=click.Choice(["tsne", "umap"]), default="tsne", show_default=True,
-              help="How the picture of the cells is laid out.")  # fmt: skip
+              help="Layout of the cells in the report.")  # fmt: skip
 @click.option("--scale", is_flag=True, help="Divide every gene by its standard deviation.")
 @click.option(
-    "--max-labels", type=click.IntRange(min=1), default=1, help="2: find doublets between clusters."
+    "--max-labels",
+    type=click.IntRange(min=1),
+    default=1,
+    help="2: detect doublets between clusters.",
 )
 @click.option(
     "--checkpoint",
     type=PATH,
     metavar="DIR",
-    help="Keep every finished loop in this folder; a run that was killed goes on there.",
+    help="Save finished steps in this folder; a run that was killed continues from there.",
 )
 @input_options
 @work_options
 def run(**options: Any) -> None:
-    """Find clusters in INPUT and the genes that define them.
+    """Cluster the cells of INPUT and select the genes that define the clusters.
 
     INPUT is .h5ad, .zarr, a 10x .h5 file or folder (matrix.mtx), .loom, .csv or .tsv (with
     names in the first row and column; may be gzipped), or .npz.
@@ -71,13 +74,13 @@ def run(**options: Any) -> None:
     source = source_of(options)
     with new_folder(options["output"], RESULTS, options["force"]) as folder:
         opened, scores = cluster_and_write(folder, source, options, ["run", source.path])
-    _say(opened, scores, options["output"])
+    _print_results(opened, scores, options["output"])
 
 
 def cluster_and_write(
     folder: Path, source: jobs.Source, options: dict[str, Any], start: list[Any]
 ) -> tuple[Any, dict[str, float]]:
-    """Do the whole job on a file, and write all results to a folder."""
+    """Cluster the cells of a file, and write all results to a folder."""
     words = [*start, "-k", options["clusters"], "--genes", options["genes"], *source.words()]
     for flag, name in (("--path", "with_path"), ("--scale", "scale")):
         words += [flag] * bool(options[name])
@@ -93,34 +96,34 @@ def cluster_and_write(
             max_labels=options["max_labels"], checkpoint=options.get("checkpoint"),
         )  # fmt: skip
         hidden = ("input", "force", "checkpoint")
-        shown = {name: value for name, value in options.items() if name not in hidden}
-        about = jobs.about_run(opened, command, shown, steps)
+        reported = {name: value for name, value in options.items() if name not in hidden}
+        about = jobs.about_run(opened, command, reported, steps)
         jobs.write_results(folder, opened, steps, about, scores)
     return opened, scores
 
 
-def _say(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
-    entry = opened.adata.uns[jobs.KEY]
-    results, size = entry["results"], entry["clusters"]["size"]
+def _print_results(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
+    record = read_record(opened.adata, jobs.KEY)
+    results, size = record.results, record.clusters.size
     click.echo(
-        f"{results['n_cells']:,} cells in {len(size)} clusters of "
-        f"{', '.join(f'{n:,}' for n in size)}; {results['n_features']:,} of "
-        f"{results['n_genes']:,} genes selected."
+        f"{results.n_cells:,} cells in {len(size)} clusters of "
+        f"{', '.join(f'{n:,}' for n in size)}; {results.n_features:,} of "
+        f"{results.n_genes:,} genes selected."
     )
     if opened.filtered:
         click.echo(opened.filtered)
     if scores:
-        jobs.say_scores(opened.source.label_column, scores)
+        jobs.print_scores(opened.source.label_column, scores)
     click.echo(f"Report: {output / 'report.html'}")
 
 
 @app.command(short_help="Simulate counts with known clusters and genes.")
 @click.option("--cells", type=click.IntRange(min=1), default=600, show_default=True)
 @click.option("--genes", type=click.IntRange(min=1), default=5000, show_default=True)
-@click.option("--clusters", type=click.IntRange(min=1), default=4, show_default=True)
+@click.option("-k", "--clusters", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @out_option("simulated.h5ad", "File to write.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def simulate(cells: int, genes: int, clusters: int, seed: int, output: Path, force: bool) -> None:
     """Write simulated counts (.h5ad), after the simulator of the paper.
 
@@ -146,11 +149,11 @@ def _simulated(path: Path, cells: int, genes: int, clusters: int, seed: int) -> 
     return adata
 
 
-@app.command(short_help="The whole job on simulated data.")
+@app.command(short_help="Simulate data, cluster them, and write a report.")
 @out_option("ksparse-demo")
 @work_options
 def demo(**options: Any) -> None:
-    """Simulate 600 cells x 5,000 genes in 4 clusters, find them and 40 genes, compare.
+    """Simulate 600 cells x 5,000 genes in 4 clusters, and cluster them with 40 genes.
 
     \b
     Examples:
@@ -158,8 +161,8 @@ def demo(**options: Any) -> None:
       ksparse demo --seed 3 -o demo3/ --force
     """
     names = ("simulated.h5ad", *RESULTS)
-    whole_job = {"clusters": 4, "genes": 40, "with_path": True, "layout": "tsne"}
-    job = options | whole_job | {"scale": False, "max_labels": 1}
+    job = options | {"clusters": 4, "genes": 40, "with_path": True, "layout": "tsne",
+                     "scale": False, "max_labels": 1}  # fmt: skip
     data = options["output"] / names[0]
     with new_folder(options["output"], names, options["force"]) as folder:
         truth = _simulated(folder / names[0], 600, 5000, 4, options["seed"])
@@ -169,7 +172,7 @@ def demo(**options: Any) -> None:
         )
         source = jobs.Source(folder / names[0], label_column="label", shown_as=data)
         opened, scores = cluster_and_write(folder, source, job, ["run", data])
-    chosen = opened.adata.var["ksparse_selected"].to_numpy()
-    share = truth.var["is_marker"].to_numpy()[chosen].mean()
+    selected = read_selected(opened.adata, jobs.KEY)
+    share = truth.var["is_marker"].to_numpy()[selected].mean()
     click.echo(f"{share:.0%} of the selected genes are markers.")
-    _say(opened, scores, options["output"])
+    _print_results(opened, scores, options["output"])

@@ -1,4 +1,4 @@
-"""What the command line tells while it works, and what it remembers of a run."""
+"""Progress, timing and notes of a command."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 import click
 
-from ksparse.cli._main import in_shell_words
-from ksparse.progress import progress_bar
+from ksparse._progress import progress_bar
+from ksparse.cli._words import shell_text
 
-__all__ = ["Steps", "checksum", "command_line"]
+__all__ = ["Steps", "checksum", "command_line", "noted"]
 
 
 class Steps:
-    """The steps of a job: a bar on a terminal, a line for each with -v, seconds for later."""
+    """The steps of a job: a bar on a terminal, a line for each with -v, and their seconds."""
 
     def __init__(self, total: int, verbose: int) -> None:
         self.seconds: dict[str, float] = {}
@@ -29,16 +29,16 @@ class Steps:
         self._bar = progress_bar(total, "ksparse", 1)
 
     @contextmanager
-    def step(self, name: str, what: str) -> Iterator[None]:
+    def step(self, name: str, description: str) -> Iterator[None]:
         """Time a step."""
-        self._bar.set_postfix_str(what)
+        self._bar.set_postfix_str(description)
         start = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - start, 3)
         self._bar.update()
-        self.tell(f"{what}: {self.seconds[name]:.1f} s")
+        self.log(f"{description}: {self.seconds[name]:.1f} s")
 
-    def tell(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Write a line to standard error if -v was given."""
         if self.verbose:
             self._bar.clear()
@@ -56,7 +56,7 @@ class Steps:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, or of all files in a folder with their names."""
+    """Return the SHA-256 of a file, or of all files in a folder with their names."""
     total = hashlib.sha256()
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     for file in files:
@@ -69,24 +69,24 @@ def checksum(path: Path) -> str:
 
 
 def command_line(words: list[Any]) -> str:
-    """A command that can be pasted into a shell."""
+    """Return a command that can be pasted into a shell."""
     return shlex.join(["ksparse", *(str(word) for word in words)])
 
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """Collect the warnings of a block, besides showing them."""
+    """Collect the texts of the warnings of a block, which are shown as well."""
     notes: list[str] = []
-    shown = warnings.showwarning
+    show_before = warnings.showwarning
 
     def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            notes.append(in_shell_words(str(message)))
-        shown(message, category, *where, **more)
+            notes.append(shell_text(message))
+        show_before(message, category, *where, **more)
 
     warnings.showwarning = show
     try:
         yield notes
     finally:
-        warnings.showwarning = shown
+        warnings.showwarning = show_before
         sys.stderr.flush()

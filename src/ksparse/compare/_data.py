@@ -1,4 +1,4 @@
-"""The data of a comparison, and how they are prepared."""
+"""The data of a comparison, and their preparations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ PREPARATIONS = ("raw", "cpm", "log1p")
 
 
 def load(data: str, label_column: str, seed: int) -> tuple[Any, Any, Any]:
-    """Counts, classes and (where known) markers; simulations are another one for each seed."""
+    """Return counts, classes and (where known, or None) a mask of the markers.
+
+    Simulations differ between seeds; files do not depend on the seed.
+    """
     if data in SIMULATIONS:
         from ksparse.simulate import scsim
 
         cells = scsim(preset=SIMULATIONS[data], random_state=seed)
         return cells.counts, cells.labels, cells.markers
     from ksparse.readers import read
-    from ksparse.tl._data import known_labels
+    from ksparse.scverse.labels import known_labels
 
     adata = read(data, unique_names=True)
     truth, known = known_labels(adata, label_column)
@@ -34,11 +37,11 @@ def load(data: str, label_column: str, seed: int) -> tuple[Any, Any, Any]:
     return X, truth[known], markers
 
 
-def prepared(X: Any, how: str) -> Any:
-    """Counts as they are, per million, or log(1 + counts per 10,000)."""
-    if how == "log1p":
+def prepared(X: Any, preparation: str) -> Any:
+    """Return counts as they are, per million, or log(1 + counts per 10,000)."""
+    if preparation == "log1p":
         return log_normalise(X)
-    if how == "cpm":
+    if preparation == "cpm":
         return counts_per_million(X)
     return sp.csr_array(X, dtype=np.float32)
 
@@ -46,7 +49,7 @@ def prepared(X: Any, how: str) -> Any:
 def store_published(name: str, path: Path, *, verbose: int = 0) -> None:
     """Write a published data set, with the genes that the paper keeps, as .h5ad."""
     from ksparse import datasets
-    from ksparse.h5ad import write_h5ad
+    from ksparse.io.h5ad import write_h5ad
 
     adata = getattr(datasets, name)(filter_genes=True, verbose=verbose)
     write_h5ad(path, adata)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ksparse._plotting import COLOURS, cluster_colours, need_matplotlib, saved
 from ksparse.compare._run import SWEPT, is_sweep, picture_of
 from ksparse.compare._tables import distinct, name_of, usual
-from ksparse.plotting import COLOURS, cluster_colours, need_matplotlib, saved
 
 __all__ = ["draw_figures"]
 
@@ -24,8 +24,8 @@ def draw_figures(
 ) -> dict[tuple[str, str], list[tuple[str, str]]]:
     """Draw all figures into a folder.
 
-    Returns what belongs to each (data, preparation): pairs of file name and caption. What
-    is about all data has an empty name, what is about all preparations an empty preparation.
+    Returns pairs of file name and caption for each (data, preparation). Figures of all data
+    have an empty name, those of all preparations an empty preparation.
     """
     need_matplotlib()
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,8 +43,8 @@ def draw_figures(
             out.setdefault((data, ""), []).append((file, caption))
         for preparation in distinct(usual(results, data=data), "preparation"):
             file = f"{_slug(data)}-{preparation}-tsne.png"
-            here = usual(results, data=data, preparation=preparation, seed=0)
-            if _cells(here, runs, folder / file):
+            of_seed_0 = usual(results, data=data, preparation=preparation, seed=0)
+            if _cells(of_seed_0, runs, folder / file):
                 caption = (
                     f"{name_of(data)}, {preparation}: t-SNE of the space in which each method "
                     "found its clusters, in the colours of the classes; misclassified cells are "
@@ -55,7 +55,7 @@ def draw_figures(
 
 
 def _slug(data: str) -> str:
-    """A name that is safe in files and in pages."""
+    """Return a name that is safe in files and in pages."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(data).stem) or "data"
 
 
@@ -70,6 +70,7 @@ def _axes(n_rows: int, n_columns: int, width: float, height: float) -> Any:
 
 
 def _decay(results: Sequence[dict[str, Any]], path: Path) -> bool:
+    """Draw the cost over the loops; return whether there is something to draw."""
     runs = [run for run in usual(results, method=SWEPT, seed=0) if run.get("cost")]
     if not runs:
         return False
@@ -92,6 +93,7 @@ def _decay(results: Sequence[dict[str, Any]], path: Path) -> bool:
 
 
 def _radius(results: Sequence[dict[str, Any]], data: str, path: Path) -> bool:
+    """Draw features and scores against the radius; return whether there is something to draw."""
     done = [run for run in results
             if run["data"] == data and run["method"] == SWEPT and run["seed"] == 0
             and "eta" in run]  # fmt: skip
@@ -126,15 +128,16 @@ def _radius(results: Sequence[dict[str, Any]], data: str, path: Path) -> bool:
 
 
 def _cells(runs: Sequence[dict[str, Any]], folder: Path, path: Path) -> bool:
-    shown = [run for run in runs if "failed" not in run and picture_of(run, folder).exists()]
-    if not shown:
+    """Draw the cells of each method; return whether there is something to draw."""
+    drawn = [run for run in runs if "failed" not in run and picture_of(run, folder).exists()]
+    if not drawn:
         return False
-    n_rows = -(-len(shown) // N_COLUMNS)
-    axes = _axes(n_rows, min(N_COLUMNS, len(shown)), 2.7, 2.7)
-    for ax in axes.flat[len(shown) :]:
+    n_rows = -(-len(drawn) // N_COLUMNS)
+    axes = _axes(n_rows, min(N_COLUMNS, len(drawn)), 2.7, 2.7)
+    for ax in axes.flat[len(drawn) :]:
         ax.set_axis_off()
     names: Any = ()
-    for ax, run in zip(axes.flat, shown, strict=False):
+    for ax, run in zip(axes.flat, drawn, strict=False):
         with np.load(picture_of(run, folder), allow_pickle=False) as picture:
             points, classes, right = picture["points"], picture["classes"], picture["right"]
             names = picture["names"]

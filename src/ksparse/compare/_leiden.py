@@ -1,4 +1,4 @@
-"""What users of scanpy would do: variable genes, PCA, neighbours, Leiden."""
+"""The usual steps of scanpy: variable genes, PCA, neighbours, Leiden."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 __all__ = ["leiden"]
 
 N_GENES, N_COMPONENTS, N_NEIGHBOURS = 2000, 50, 15
-# Resolutions between which the one that gives k clusters is sought, and how often.
-LOWEST, HIGHEST, N_TRIES = 1e-3, 20.0, 25
+# Resolutions between which the one that gives k clusters is searched, and number of trials.
+LOWEST, HIGHEST, N_TRIALS = 1e-3, 20.0, 25
 
 
 def leiden(
     X: Any, k: int, seed: int, *, logged: bool
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
-    """Return clusters, the variable genes, and principal components.
+    """Return clusters, a mask of the variable genes, and principal components.
 
-    The resolution is bisected until there are k clusters; if that does not happen (numbers
-    can be passed over), the one whose number of clusters is nearest is taken.
+    The resolution is bisected until there are k clusters; if no resolution gives k, the one
+    whose number of clusters is nearest is taken. `logged` says whether X holds logarithms.
     """
     try:
         import igraph  # noqa: F401
@@ -33,11 +33,11 @@ def leiden(
             "Leiden clustering needs scanpy and igraph: install them with  "
             "pip install 'ksparse[anndata,baselines]'"
         ) from None
-    X = sp.csr_matrix(X) if sp.issparse(X) else X.copy()  # scanpy takes no sparse arrays
-    adata = AnnData(X=X)
+    adata = AnnData(X=sp.csr_matrix(X))  # scanpy takes no sparse arrays
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        logarithms = adata if logged else AnnData(X=np.log1p(X))  # what that function expects
+        # What the next function expects.
+        logarithms = adata if logged else sc.pp.log1p(adata, copy=True)
         sc.pp.highly_variable_genes(logarithms, n_top_genes=min(N_GENES, X.shape[1]))
         selected = logarithms.var["highly_variable"].to_numpy(dtype=bool)
         adata.var["highly_variable"] = selected
@@ -49,9 +49,10 @@ def leiden(
 
 
 def _with_k_clusters(sc: Any, adata: Any, k: int, seed: int) -> NDArray[Any]:
+    """Return the clusters of Leiden whose number is nearest to k."""
     low, high = LOWEST, HIGHEST
     best: NDArray[Any] | None = None
-    for attempt in range(N_TRIES):
+    for attempt in range(N_TRIALS):
         resolution = 1.0 if attempt == 0 else float(np.sqrt(low * high))
         sc.tl.leiden(
             adata, resolution=resolution, random_state=seed, flavor="igraph", n_iterations=2,

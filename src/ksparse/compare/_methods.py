@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ksparse.compare._leiden import leiden
 from ksparse.compare._paper import ETAS, paper_name
 
-__all__ = ["METHODS", "Found", "Task", "run_method", "warm_up"]
+__all__ = ["METHODS", "MethodResult", "Task", "run_method", "warm_up"]
 
 # Shuffled data sets by which sparse k-means chooses its bound (R's default is 25).
 N_PERMUTATIONS = 5
-# Features that the paper's settings are asked for where the paper gives no radius.
+# Number of features for the paper's settings where the paper gives no radius.
 N_FEATURES = 500
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a method is given."""
+    """The input of a method."""
 
     X: Any
     k: int
@@ -33,24 +34,35 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a method found: clusters, which features it selected (None: it uses all), and a
-    function that gives the coordinates in which it found them."""
+class MethodResult:
+    """The result of a method.
+
+    Attributes
+    ----------
+    labels : ndarray
+        Cluster of each sample.
+    selected : ndarray of bool or None
+        Mask of the selected features; None if the method uses all.
+    embedding : callable
+        Returns the coordinates in which the method clustered.
+    extra : dict
+        More to be recorded.
+    """
 
     labels: NDArray[Any]
     selected: NDArray[np.bool_] | None
     embedding: Callable[[], Any]
-    more: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
-def _ksparse(task: Task) -> Found:
+def _ksparse(task: Task) -> MethodResult:
     from ksparse import KSparse
 
     model = KSparse(task.k, random_state=task.seed).fit(task.X)
-    return Found(model.labels_, model.get_support(), lambda: model.project(task.X))
+    return MethodResult(model.labels_, model.get_support(), lambda: model.project(task.X))
 
 
-def _ksparse_paper(task: Task) -> Found:
+def _ksparse_paper(task: Task) -> MethodResult:
     from ksparse import KSparse
 
     eta = task.eta if task.eta is not None else ETAS.get(paper_name(task.data) or "")
@@ -60,18 +72,18 @@ def _ksparse_paper(task: Task) -> Found:
     else:
         model = KSparse.paper(task.k, eta, random_state=task.seed)
     model.fit(task.X)
-    more = {"eta": float(model.eta_), "cost": model.cost_history_.tolist()}
-    return Found(model.labels_, model.get_support(), lambda: model.project(task.X), more)
+    extra = {"eta": float(model.eta_), "cost": model.cost_history_.tolist()}
+    return MethodResult(model.labels_, model.get_support(), lambda: model.project(task.X), extra)
 
 
-def _pca(task: Task) -> Found:
+def _pca(task: Task) -> MethodResult:
     from ksparse.baselines import PCAKMeans
 
     model = PCAKMeans(task.k, random_state=task.seed).fit(task.X)
-    return Found(model.labels_, None, lambda: model.embedding_)
+    return MethodResult(model.labels_, None, lambda: model.embedding_)
 
 
-def _spectral(task: Task) -> Found:
+def _spectral(task: Task) -> MethodResult:
     from sklearn.manifold import spectral_embedding
 
     from ksparse.baselines import Spectral
@@ -83,10 +95,10 @@ def _spectral(task: Task) -> Found:
             model.affinity_matrix_, n_components=task.k, drop_first=False, random_state=task.seed
         )
 
-    return Found(model.labels_, None, embedding)
+    return MethodResult(model.labels_, None, embedding)
 
 
-def _simlr(task: Task, *, large: bool = False) -> Found:
+def _simlr(task: Task, *, large: bool = False) -> MethodResult:
     from ksparse.baselines import SIMLR
 
     model = SIMLR(task.k, large=large, random_state=task.seed).fit(task.X)
@@ -98,14 +110,14 @@ def _simlr(task: Task, *, large: bool = False) -> Found:
         n = min(30, task.X.shape[0] - 1)
         return TruncatedSVD(n, random_state=task.seed).fit_transform(model.similarity_)
 
-    return Found(model.labels_, None, embedding)
+    return MethodResult(model.labels_, None, embedding)
 
 
-def _simlr_large(task: Task) -> Found:
+def _simlr_large(task: Task) -> MethodResult:
     return _simlr(task, large=True)
 
 
-def _sparcl(task: Task) -> Found:
+def _sparcl(task: Task) -> MethodResult:
     from ksparse.baselines import SparseKMeans
 
     model = SparseKMeans(task.k, random_state=task.seed)
@@ -116,23 +128,22 @@ def _sparcl(task: Task) -> Found:
     def embedding() -> Any:
         from sklearn.decomposition import PCA
 
-        chosen = task.X[:, np.flatnonzero(selected)]
-        chosen = chosen.toarray() if hasattr(chosen, "toarray") else np.asarray(chosen)
+        chosen = sp.csr_array(task.X)[:, np.flatnonzero(selected)].toarray()
         weighted = chosen * np.sqrt(model.weights_[selected])
         n = min(task.k + 4, *weighted.shape)
         return PCA(n, random_state=task.seed).fit_transform(weighted)
 
-    return Found(model.labels_, selected, embedding, {"bound": float(bound)})
+    return MethodResult(model.labels_, selected, embedding, {"bound": float(bound)})
 
 
-def _leiden(task: Task) -> Found:
+def _leiden(task: Task) -> MethodResult:
     labels, selected, points = leiden(task.X, task.k, task.seed, logged=task.preparation == "log1p")
-    more = {"n_clusters_found": len(np.unique(labels))}
-    return Found(labels, selected, lambda: points, more)
+    extra = {"n_clusters_found": len(np.unique(labels))}
+    return MethodResult(labels, selected, lambda: points, extra)
 
 
-# In the order of the paper's tables, and then what users would pick instead.
-METHODS: dict[str, Callable[[Task], Found]] = {
+# In the order of the paper's tables, then the usual method of scanpy.
+METHODS: dict[str, Callable[[Task], MethodResult]] = {
     "pca": _pca,
     "spectral": _spectral,
     "simlr": _simlr,
@@ -144,8 +155,8 @@ METHODS: dict[str, Callable[[Task], Found]] = {
 }
 
 
-def run_method(name: str, task: Task) -> Found:
-    """Run a method."""
+def run_method(name: str, task: Task) -> MethodResult:
+    """Run a method and return its result."""
     return METHODS[name](task)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ksparse.compare._figures import draw_figures
 from ksparse.compare._tables import IN_PAPER, Section, distinct, sections, usual
-from ksparse.files import new_file
+from ksparse.io.files import new_file
 
 __all__ = ["markdown", "write_summary"]
 
@@ -37,8 +37,8 @@ th, td { padding: 4px 10px; text-align: right; white-space: nowrap;
 tr:last-child td { border-bottom: 0; }
 th { background: var(--wash); }
 th:first-child, td:first-child { text-align: left; }
-tr.said td { color: var(--soft); border-bottom: 2px solid var(--line); }
-tr.said td:first-child { padding-left: 22px; font-style: italic; }
+tr.paper td { color: var(--soft); border-bottom: 2px solid var(--line); }
+tr.paper td:first-child { padding-left: 22px; font-style: italic; }
 figure { margin: 16px 0; } figcaption { color: var(--soft); font-size: .88rem; max-width: 90ch; }
 img { max-width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
   border-radius: 8px; padding: 6px; box-sizing: border-box; }
@@ -60,11 +60,11 @@ def write_summary(
     results : sequence of dict
         What `compare` returned.
     runs : Path
-        Where it recorded the runs.
+        The folder in which it recorded the runs.
     folder : Path
-        Where to write.
+        The folder to write to.
     command : str
-        The command that did it, to be told.
+        The command line of the comparison, for the introduction.
     figures : bool
         Whether to draw figures; needs matplotlib.
     """
@@ -89,10 +89,10 @@ def _introduction(command: str) -> list[str]:
             continue
     lines = [f"Made by `{command}`."] if command else []
     lines.append(
-        "Every run has a process of its own; all methods get the same data, prepared in the same "
+        "Every run is done in a new process; all methods get the same data, prepared in the same "
         "way: raw (counts as they are), cpm (counts per million) or log1p (log(1 + counts per "
         "10,000)). Time and memory are those of fitting on this machine, without loading and "
-        "compiling. Rows in the paper's name are its own figures, from its own data and machine."
+        "compiling. Rows 'in the paper' repeat its figures, from its data and machine."
     )
     lines.append(f"With {', '.join(known)}.")
     return lines
@@ -103,7 +103,7 @@ def _place(
     drawn: dict[tuple[str, str], list[tuple[str, str]]],
     results: Sequence[dict[str, Any]],
 ) -> None:
-    """Put pictures where they belong: the sections come in the order of the data."""
+    """Add pictures to their sections, which come in the order of the data."""
     keys = [("", "")]
     for data in distinct(usual(results), "data"):
         keys.append((data, ""))
@@ -113,12 +113,12 @@ def _place(
 
 
 def _safe(text: str) -> str:
-    """Text that cannot break a table of Markdown, nor be read as HTML."""
+    """Return text that does not break a table of Markdown, and is not read as HTML."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def markdown(parts: Sequence[Section], intro: Sequence[str] = ()) -> str:
-    """The whole summary as Markdown; pictures are links into figures/."""
+    """Return the summary as Markdown; pictures are links into figures/."""
     head = f"# {TITLE}\n\n" + "".join(f"{line}\n\n" for line in intro)
     return head + "\n".join(_as_markdown(part) for part in parts)
 
@@ -169,7 +169,7 @@ def _as_html(part: Section, figures: Path) -> str:
             tag = "td" if i else "th"
             entries = [f"<b>{html.escape(e)}</b>" if (i, j) in part.bold else html.escape(e)
                        for j, e in enumerate(row)]  # fmt: skip
-            kind = ' class="said"' if IN_PAPER in row[:2] else ""
+            kind = ' class="paper"' if IN_PAPER in row[:2] else ""
             out.append(f"<tr{kind}>" + "".join(f"<{tag}>{e}</{tag}>" for e in entries) + "</tr>")
         out.append("</table></div>")
     if part.notes:

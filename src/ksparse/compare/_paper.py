@@ -1,4 +1,4 @@
-"""What the paper reports: accuracy and ARI in per cent, NMI, seconds; and its radii."""
+"""Results reported in the paper: accuracy and ARI in per cent, NMI, seconds; and its radii."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PAPER: dict[str, dict[str, Row]] = {
 
 
 def paper_name(data: str) -> str | None:
-    """Which of the paper's data sets a name or file stands for."""
+    """Return which of the paper's data sets a name or file stands for, or None."""
     stem = Path(data).stem.lower()
     whole = (name for name in PAPER if re.search(rf"(?<![a-z0-9]){name}(?![a-z0-9])", stem))
     return next(whole, None)

@@ -1,4 +1,4 @@
-"""All runs of a comparison; those that are done are kept."""
+"""All runs of a comparison; each is recorded, and not repeated."""
 
 from __future__ import annotations
 
@@ -12,42 +12,50 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ksparse._errors import InputError, Term
+from ksparse._progress import progress_bar
 from ksparse.compare._data import PREPARATIONS, PUBLISHED, SIMULATIONS, load, store_published
 from ksparse.compare._methods import METHODS
 from ksparse.compare._paper import ETAS, paper_name
-from ksparse.files import new_file
-from ksparse.progress import progress_bar
-from ksparse.validation import check_at_least
+from ksparse.io.files import new_file
+from ksparse.params import check_integer
 
 __all__ = ["SWEPT", "Plan", "compare", "is_sweep", "picture_of"]
 
-# The method whose radius is varied for the figures, and by which factors.
+# The method whose radius is varied for the figures, and the factors.
 SWEPT = "ksparse-paper"
 FACTORS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared.
+    """The data, methods and settings of a comparison.
 
     Attributes
     ----------
     data : sequence of str
-        "scsim1", "scsim2" (simulated anew for each replicate), "usoskin", "klein", "zeisel"
+        "scsim1", "scsim2" (another simulation for each replicate), "usoskin", "klein", "zeisel"
         (published, see `ksparse.datasets`), or files with labels.
     methods : sequence of str
         Names of `METHODS`.
     preparations : sequence of str
         "raw", "cpm" and "log1p": the same for every method.
     replicates : int
-        Seeds 0, 1, ...
+        Number of seeds: 0, 1, ...
     label_column : str
         Column of the files with the classes.
     time_limit : float
         Seconds that a run may take.
     figures : bool
-        Whether to do what the figures need: coordinates of the cells for every method, and
-        the paper's method with other radii (both for the first seed only).
+        Whether to compute what the figures need: coordinates of the cells for every method,
+        and the paper's method with other radii (both for the first seed only).
+
+    Examples
+    --------
+    >>> from ksparse.compare import Plan
+    >>> plan = Plan(["scsim1"], ["pca", "ksparse"], ["log1p"], replicates=3)
+    >>> len(plan.runs())
+    6
     """
 
     data: Sequence[str]
@@ -59,26 +67,29 @@ class Plan:
     figures: bool = True
 
     def check(self) -> None:
-        """Refuse what cannot be compared."""
+        """Raise InputError if the plan names unknown data, methods or preparations."""
         for name, given, known in (
             ("methods", self.methods, tuple(METHODS)),
             ("preparations", self.preparations, PREPARATIONS),
         ):
             unknown = [item for item in given if item not in known]
             if unknown or not given:
-                what = repr(unknown[0]) if unknown else "nothing"
-                raise ValueError(f"{name} contains {what}; choose from {', '.join(known)}.")
-        check_at_least("replicates", self.replicates, 1)
+                item = repr(unknown[0]) if unknown else "nothing"
+                raise InputError(Term(name), f" contains {item}; choose from {', '.join(known)}.")
+        check_integer("replicates", self.replicates, 1)
         if not self.time_limit > 0:
-            raise ValueError(f"time_limit={self.time_limit} must be a number of seconds > 0.")
+            raise InputError(
+                Term("time_limit", self.time_limit), " must be a number of seconds > 0."
+            )
         if not self.data:
-            raise ValueError("data contains nothing; give files or names.")
+            raise InputError(Term("data"), " contains nothing; give files or names.")
         stems: dict[str, str] = {}
         for data in dict.fromkeys(self.data):
             other = stems.setdefault(Path(data).stem, data)
             if other != data:
-                raise ValueError(
-                    f"data has {other} and {data}, which could not be told apart: rename one."
+                raise InputError(
+                    Term("data"),
+                    f" has {other} and {data}, which could not be told apart: rename one.",
                 )
         names = (*SIMULATIONS, *PUBLISHED)
         for data in self.data:
@@ -88,7 +99,7 @@ class Plan:
                 )
 
     def runs(self) -> list[dict[str, Any]]:
-        """Every single run, but for those with other radii."""
+        """Return every run, except those with other radii."""
         return [
             {"data": data, "preparation": preparation, "method": method, "seed": seed,
              "label_column": "label" if data in PUBLISHED else self.label_column}
@@ -99,7 +110,7 @@ class Plan:
         ]  # fmt: skip
 
     def sweep(self, done: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Runs of the paper's method with other radii than that of a run that is done."""
+        """Yield runs of the paper's method with other radii than those of finished runs."""
         if not self.figures:
             return
         for run in done:
@@ -110,17 +121,17 @@ class Plan:
 
 
 def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any]]:
-    """Do all runs of a plan that are not done yet, each in a fresh process.
+    """Do all runs of a plan that are not recorded yet, each in a new process.
 
-    A run that fails or takes too long is recorded as such, and the rest goes on.
+    A run that fails or takes too long is recorded as failed, and the others are done.
 
     Parameters
     ----------
     plan : Plan
-        What is compared.
+        Data, methods and settings.
     folder : Path
-        Where each run is recorded; what is there already is not done again (but for runs
-        that failed or took too long).
+        The folder in which runs are recorded. Runs that are recorded there are not repeated,
+        unless they failed.
     verbose : int
         1 shows a progress bar on a terminal.
 
@@ -129,6 +140,12 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
     list of dict
         The runs with their scores, or with "failed" and the reason. Runs with another radius
         than the usual one have it as "asked_eta".
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from ksparse.compare import Plan, compare
+    >>> results = compare(Plan(["scsim1"]), Path("runs"))  # doctest: +SKIP
     """
     plan.check()
     for data in dict.fromkeys(plan.data):  # a wrong column would fail in every single run
@@ -148,7 +165,7 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
 
         def do(run: dict[str, Any]) -> dict[str, Any]:
             bar.set_postfix_str(f"{Path(run['data']).stem} {run['preparation']} {run['method']}")
-            done = _kept_or_done(run, plan, folder, places.get(run["data"]))
+            done = _recorded_or_run(run, plan, folder, places.get(run["data"]))
             bar.update()
             return done
 
@@ -158,18 +175,19 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
 
 
 def is_sweep(run: dict[str, Any]) -> bool:
-    """Whether a run was done with another radius than the usual one."""
+    """Return whether a run has another radius than the usual one."""
     return "asked_eta" in run
 
 
 def picture_of(run: dict[str, Any], folder: Path) -> Path:
-    """Where the coordinates of a run are."""
+    """Return the path of the coordinates of a run."""
     return folder / f"{_key(run)}.npz"
 
 
-def _kept_or_done(
+def _recorded_or_run(
     run: dict[str, Any], plan: Plan, folder: Path, place: Path | None
 ) -> dict[str, Any]:
+    """Return the record of a run; do it first if there is none, or if it failed."""
     path = folder / f"{_key(run)}.json"
     done = _recorded(path)
     picture = picture_of(run, folder)
@@ -177,14 +195,14 @@ def _kept_or_done(
     if done is None or "failed" in done or (wanted and not picture.exists()):
         asked = run | ({} if place is None else {"file": str(place)})
         asked |= {"picture": str(picture)} if wanted else {}
-        done = run | _one(asked, plan.time_limit)
+        done = run | _run_in_process(asked, plan.time_limit)
         with new_file(path) as temporary:
             temporary.write_text(json.dumps(done, indent=1), encoding="utf-8")
     return done
 
 
 def _key(run: dict[str, Any]) -> str:
-    """A file name for a run; a file that was changed since is another one."""
+    """Return a file name for a run; it changes if the data file changes."""
     names = ("data", "preparation", "method", "seed", "label_column", "asked_eta")
     marks = {name: run[name] for name in names if name in run}
     marks["version"] = version("ksparse")
@@ -200,13 +218,15 @@ def _key(run: dict[str, Any]) -> str:
 
 
 def _recorded(path: Path) -> dict[str, Any] | None:
+    """Return a record, or None if there is none that can be read."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _one(run: dict[str, Any], time_limit: float) -> dict[str, Any]:
+def _run_in_process(run: dict[str, Any], time_limit: float) -> dict[str, Any]:
+    """Do a run in a new process; return its measurements, or "failed" and the reason."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ksparse.compare._cell"], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""Tables of a comparison, in the paper's form, with the paper's own figures beside ours."""
+"""Tables of a comparison, in the form of the paper's, with the paper's figures beside ours."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ksparse.compare._run import is_sweep
 
 __all__ = ["IN_PAPER", "Section", "distinct", "name_of", "sections", "usual"]
 
-# Rows of a table: what is shown, as what, times what, with how many digits, and where the
-# paper has it.
+# Rows of a table: key of the value, title, factor, number of digits, and place of the value
+# in `PAPER`.
 ROWS = (("accuracy", "Accuracy (%)", 100, 1, 0), ("ari", "ARI (%)", 100, 1, 1),
         ("nmi", "NMI", 1, 2, 2), ("n_features", "Features", 1, 0, None),
         ("precision", "Precision (%)", 100, 0, None), ("seconds", "Time (s)", 1, 1, 3),
@@ -27,7 +27,7 @@ LARGE = ("simlr", "simlr-large", "ksparse-paper", "ksparse")
 
 @dataclass
 class Section:
-    """A heading, text, a table (its first row is the header; entries may be bold), pictures."""
+    """A heading with text, a table (the first row is its header), notes and pictures."""
 
     title: str
     level: int = 2
@@ -38,27 +38,27 @@ class Section:
     pictures: list[tuple[str, str]] = field(default_factory=list)
 
 
-def usual(results: Sequence[dict[str, Any]], **where: Any) -> list[dict[str, Any]]:
-    """Runs with the usual radius, in which some entries have given values."""
+def usual(results: Sequence[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
+    """Return the runs with the usual radius whose entries have the given values."""
     return [
         run for run in results
-        if not is_sweep(run) and all(run[name] == value for name, value in where.items())
+        if not is_sweep(run) and all(run[name] == value for name, value in values.items())
     ]  # fmt: skip
 
 
 def distinct(results: Sequence[dict[str, Any]], name: str) -> list[Any]:
-    """Different values, in the order in which they come."""
+    """Return the different values of an entry, in the order of their first runs."""
     return list(dict.fromkeys(run[name] for run in results))
 
 
 def name_of(data: str) -> str:
-    """What a data set is called."""
+    """Return the title of a data set."""
     return TITLES.get(data, Path(data).stem)
 
 
 def sections(results: Sequence[dict[str, Any]]) -> list[Section]:
-    """All tables: accuracy at a glance, one for each data set and preparation, large data."""
-    out = [_glance(results)]
+    """Return all tables: an overview, one per data set and preparation, and large data."""
+    out = [_overview(results)]
     for data in distinct(usual(results), "data"):
         out.append(_about(results, data))
         for preparation in distinct(usual(results, data=data), "preparation"):
@@ -71,36 +71,40 @@ def _values(runs: Sequence[dict[str, Any]], name: str, factor: float = 1.0) -> l
     return [value for value in values if np.isfinite(value)]
 
 
-def _shown(values: Sequence[float], digits: int) -> str:
+def _mean_and_spread(values: Sequence[float], digits: int) -> str:
     if not values:
         return "-"
     mean = f"{np.mean(values):,.{digits}f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values):,.{digits}f}"
 
 
-def _said(theirs: Mapping[str, Sequence[float | None]], method: str, place: int | None) -> str:
-    """What the paper says of a method."""
-    value = theirs[method][place] if place is not None and method in theirs else None
+def _paper_value(
+    reported: Mapping[str, Sequence[float | None]], method: str, place: int | None
+) -> str:
+    """Return a value that the paper reports for a method, or "-"."""
+    value = reported[method][place] if place is not None and method in reported else None
     return "-" if value is None else f"{value:,g}"
 
 
 def _best(entries: Sequence[Sequence[float]]) -> set[int]:
-    """Where the mean is largest."""
+    """Return the places of the largest mean."""
     means = [np.mean(values) if values else -np.inf for values in entries]
     top = max(means, default=-np.inf)
     return {i for i, mean in enumerate(means) if np.isfinite(top) and mean >= top - 1e-12}
 
 
-def _glance(results: Sequence[dict[str, Any]]) -> Section:
-    here = usual(results)
-    methods = distinct(here, "method")
+def _overview(results: Sequence[dict[str, Any]]) -> Section:
+    """Return the table of accuracies: a row per data set and preparation."""
+    methods = distinct(usual(results), "method")
     section = Section("Accuracy (%) at a glance", table=[["data", "prepared", *methods]])
-    for data in distinct(here, "data"):
+    for data in distinct(usual(results), "data"):
         for preparation in distinct(usual(results, data=data), "preparation"):
             rows = [_values(usual(results, data=data, preparation=preparation, method=method),
                             "accuracy", 100) for method in methods]  # fmt: skip
             section.bold |= {(len(section.table), 2 + i) for i in _best(rows)}
-            section.table.append([name_of(data), preparation, *(_shown(row, 1) for row in rows)])
+            section.table.append(
+                [name_of(data), preparation, *(_mean_and_spread(row, 1) for row in rows)]
+            )
     section.text = (
         "Mean over seeds ± standard deviation; the largest mean of each row is bold. The number "
         "of clusters is given."
@@ -109,17 +113,18 @@ def _glance(results: Sequence[dict[str, Any]]) -> Section:
 
 
 def _about(results: Sequence[dict[str, Any]], data: str) -> Section:
+    """Return a heading with the size of a data set."""
     sizes = next((r for r in results if r["data"] == data and "k" in r), None)
-    about = ""
+    text = ""
     if sizes is not None:
-        about = f"{sizes['k']} clusters, {sizes['n_samples']:,} cells, {sizes['n_genes']:,} genes."
-    return Section(name_of(data), text=about)
+        text = f"{sizes['k']} clusters, {sizes['n_samples']:,} cells, {sizes['n_genes']:,} genes."
+    return Section(name_of(data), text=text)
 
 
 def _table(runs: Sequence[dict[str, Any]], preparation: str) -> Section:
-    """A table in the paper's form: methods are columns."""
+    """Return a table in the form of the paper's: methods are columns."""
     methods = distinct(runs, "method")
-    theirs = PAPER.get(paper_name(runs[0]["data"]) or "", {})
+    reported = PAPER.get(paper_name(runs[0]["data"]) or "", {})
     of = {method: [run for run in runs if run["method"] == method] for method in methods}
     section = Section(f"{name_of(runs[0]['data'])}: {preparation}", level=3)
     section.table.append(["", *methods])
@@ -129,10 +134,10 @@ def _table(runs: Sequence[dict[str, Any]], preparation: str) -> Section:
             continue
         if name in BEST_OF:
             section.bold |= {(len(section.table), 1 + i) for i in _best(entries)}
-        section.table.append([title, *(_shown(values, digits) for values in entries)])
-        said = [_said(theirs, method, place) for method in methods]
-        if set(said) != {"-"}:
-            section.table.append([IN_PAPER, *said])
+        section.table.append([title, *(_mean_and_spread(values, digits) for values in entries)])
+        in_paper = [_paper_value(reported, method, place) for method in methods]
+        if set(in_paper) != {"-"}:
+            section.table.append([IN_PAPER, *in_paper])
     done = [f"{sum('failed' not in r for r in of[m])} of {len(of[m])}" for m in methods]
     section.table.append(["Runs", *done])
     section.notes = _failures(runs)
@@ -146,7 +151,7 @@ def _table(runs: Sequence[dict[str, Any]], preparation: str) -> Section:
 
 
 def _failures(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """What was not done and why: once for each method and reason."""
+    """Return the reasons of failed runs, once for each method and reason."""
     seeds: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         if "failed" in run:
@@ -158,7 +163,7 @@ def _failures(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _large(results: Sequence[dict[str, Any]]) -> list[Section]:
-    """The paper's last two tables: SIMLR, its large variant, and k-sparse."""
+    """Return the paper's last two tables: SIMLR, its large variant, and k-sparse."""
     methods = [m for m in LARGE if usual(results, method=m)]
     if not {"simlr-large", "simlr"} <= set(methods):
         return []
@@ -175,11 +180,11 @@ def _large(results: Sequence[dict[str, Any]]) -> list[Section]:
                 entries = [_values([r for r in runs if r["method"] == m], name, factor)
                            for m in methods]  # fmt: skip
                 section.table.append(
-                    [name_of(data), preparation, *(_shown(e, digits) for e in entries)]
+                    [name_of(data), preparation, *(_mean_and_spread(e, digits) for e in entries)]
                 )
-            theirs = PAPER.get(paper_name(data) or "", {})
-            said = [_said(theirs, m, place) for m in methods]
-            if set(said) != {"-"}:
-                section.table.append([name_of(data), IN_PAPER, *said])
+            reported = PAPER.get(paper_name(data) or "", {})
+            in_paper = [_paper_value(reported, m, place) for m in methods]
+            if set(in_paper) != {"-"}:
+                section.table.append([name_of(data), IN_PAPER, *in_paper])
         out.append(section)
     return out

@@ -1,8 +1,7 @@
-"""The data sets as AnnData, with the paper's filters and normalisation where asked for."""
+"""The data sets as AnnData, with the paper's filters and normalisation as options."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ksparse._errors import InputError, Term, warn
+from ksparse._names import repeated
 from ksparse.datasets._parse import Parsed, parse_klein, parse_usoskin, parse_zeisel
-from ksparse.datasets._sources import SOURCES, cache_folder, fetch, forget, record
+from ksparse.datasets._sources import SOURCES, cache_folder, fetch, record, remove
 from ksparse.normalise import counts_per_million, log_normalise
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ PARSERS: dict[str, Callable[[Sequence[Path]], Parsed]] = {
     "klein": parse_klein,
     "usoskin": parse_usoskin,
 }
-# Genes that the paper keeps: those with at least 2 counts in so many cells.
+# Genes that pass the paper's filter have at least 2 counts in so many cells.
 MIN_COUNT = 2
 MIN_CELLS = {"zeisel": 30, "klein": 130}
 NORMALISATIONS: dict[str | None, Callable[[Any], Any]] = {
@@ -53,21 +54,21 @@ def zeisel(
     normalize : {None, "cpm", "log1p"}, default=None
         Counts as they are, per million (as the paper), or log(1 + counts per 10,000).
     folder : path, optional
-        Where the file is, or is put; `cache_folder()` by default.
+        The folder of the file, or to download it to; `cache_folder()` by default.
     verbose : int, default=0
         1 shows the progress of the download on a terminal.
 
     Returns
     -------
     AnnData
-        X (CSR, float32), obs["label"], the file's other fields in obs, and where it came
-        from, with its SHA-256, in uns["dataset"].
+        X (CSR, float32), obs["label"], the file's other fields in obs, and its source, with
+        its SHA-256, in uns["dataset"].
 
     Notes
     -----
-    The publishers give no checksums. What was downloaded must have the published number of
+    The publishers give no checksums. A downloaded file must have the published number of
     cells, genes and cells of each class; then its SHA-256 is written to SHA256SUMS in the
-    folder, and every later use is checked against that.
+    folder, and checked whenever the file is used again.
 
     Examples
     --------
@@ -129,8 +130,8 @@ def usoskin(
         Whether to keep only the 622 cells in the classes NF, NP, PEP and TH of 864 wells;
         the others are empty wells, outliers and cells that are not neurons.
     filter_genes : bool, default=False
-        Whether to keep only the 9,195 genes found in most cells. The paper tells this number,
-        but not by which rule the genes were chosen: this one is ours.
+        Whether to keep only the 9,195 genes found in most cells. The paper gives this number,
+        but not the rule by which the genes were chosen: this one is ours.
     normalize, folder, verbose
         As in `zeisel`; these data are per million already.
 
@@ -178,33 +179,35 @@ def from_folder(
     >>> from ksparse.datasets import from_folder
     >>> adata = from_folder("downloads", "klein")  # doctest: +SKIP
     """
-    _check(name or "zeisel", normalize)
+    _check_arguments(name or "zeisel", normalize)
     folder = Path(path)
     if not folder.is_dir():
         raise FileNotFoundError(f"path={str(path)!r} is not a folder.")
-    found = {each: _local(each, folder) for each in ([name] if name else SOURCES)}
-    complete = [each for each, paths in found.items() if None not in paths]
+    paths_of = {each: _local(each, folder) for each in ([name] if name else SOURCES)}
+    complete = [each for each, paths in paths_of.items() if None not in paths]
     if len(complete) > 1:
-        raise ValueError(f"{folder} has {', '.join(complete)}: give one of them as name.")
+        raise InputError(
+            f"{folder} has {', '.join(complete)}: give one of them as ", Term("name"), "."
+        )
     if not complete:
         lists = []
-        for each, paths in found.items():
+        for each, paths in paths_of.items():
             pairs = zip(SOURCES[each].files, paths, strict=True)
             lists.append(f"{each}: " + ", ".join(file for file, place in pairs if place is None))
         raise FileNotFoundError(f"{folder} lacks files: {'; '.join(lists)}")
     which = complete[0]
-    files = [place for place in found[which] if place is not None]
+    files = [place for place in paths_of[which] if place is not None]
     parsed = PARSERS[which](files)
     difference = _difference(which, parsed)
     if difference:
-        warnings.warn(f"{folder}: {difference}.", UserWarning, stacklevel=2)
+        warn(f"{folder}: {difference}.")
     adata = _assembled(which, parsed, filter_cells, filter_genes, normalize)
     adata.uns["dataset"]["files"] = [file.name for file in files]
     return adata
 
 
 def _local(name: str, folder: Path) -> list[Path | None]:
-    """Where each file of a data set is, in whatever form."""
+    """Return the path of each file of a data set, packed or not; None if it is missing."""
 
     def forms(file: str) -> list[str]:
         plain = file.removesuffix(".bz2").replace(".xlsx", ".csv")
@@ -216,11 +219,13 @@ def _local(name: str, folder: Path) -> list[Path | None]:
     ]
 
 
-def _check(name: str, normalize: str | None) -> None:
+def _check_arguments(name: str, normalize: str | None) -> None:
     if name not in SOURCES:
-        raise ValueError(f"name={name!r} is unknown; choose from {', '.join(SOURCES)}.")
+        raise InputError(Term("name", name), f" is unknown; choose from {', '.join(SOURCES)}.")
     if normalize not in NORMALISATIONS:
-        raise ValueError(f"normalize={normalize!r} is unknown; choose from None, 'cpm', 'log1p'.")
+        raise InputError(
+            Term("normalize", normalize), " is unknown; choose from None, 'cpm', 'log1p'."
+        )
 
 
 def _published(
@@ -231,7 +236,8 @@ def _published(
     verbose: int,
     filter_cells: bool = True,
 ) -> AnnData:
-    _check(name, normalize)
+    """Return a data set, downloaded if it is not in the folder."""
+    _check_arguments(name, normalize)
     place = cache_folder() if folder is None else Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     new = fetch(name, place, verbose=verbose)
@@ -240,12 +246,12 @@ def _published(
         parsed = PARSERS[name](paths)
         difference = _difference(name, parsed)
         if difference:
-            raise ValueError(
+            raise InputError(
                 f"{', '.join(map(str, paths))}: {difference}; it is damaged, or was changed by "
                 "those who publish it."
             )
     except ValueError:
-        forget(new)
+        remove(new)
         raise
     sums = record(name, place)
     adata = _assembled(name, parsed, filter_cells, filter_genes, normalize)
@@ -257,7 +263,7 @@ def _published(
 
 
 def _difference(name: str, parsed: Parsed) -> str | None:
-    """In what the data are not what was published."""
+    """Return how the data differ from the published ones, or None."""
     source = SOURCES[name]
     expected = (source.n_cells, source.n_genes)
     if parsed.X.shape != expected:
@@ -266,9 +272,9 @@ def _difference(name: str, parsed: Parsed) -> str | None:
             f"{expected[0]:,} x {expected[1]:,}"
         )
     for label, size in source.classes.items():
-        here = int((parsed.labels == label).sum())
-        if here != size:
-            return f"{here:,} cells of class {label}, where {name} has {size:,}"
+        n_cells = int((parsed.labels == label).sum())
+        if n_cells != size:
+            return f"{n_cells:,} cells of class {label}, where {name} has {size:,}"
     return None
 
 
@@ -283,11 +289,11 @@ def _assembled(
     obs = pandas.DataFrame({"label": parsed.labels} | parsed.obs, index=parsed.cells)
     obs["label"] = obs["label"].astype("category")
     genes = pandas.Index(parsed.genes)
-    if not genes.is_unique:
-        warnings.warn(
-            f"{int(genes.duplicated().sum()):,} of {genes.size:,} genes of {name} have the name "
-            "of another one: they are numbered.",
-            UserWarning,
+    again = repeated(parsed.genes)
+    if again:
+        warn(
+            f"{len(again):,} of {genes.size:,} genes of {name} have the name of another one: they "
+            "are numbered.",
             stacklevel=4,
         )
         genes = make_index_unique(genes)
@@ -295,12 +301,12 @@ def _assembled(
         X=sp.csr_matrix(parsed.X), obs=obs, var=pandas.DataFrame(index=genes.astype(str))
     )
     if filter_cells:
-        kept = np.isin(parsed.labels.astype(str), list(source.classes))
-        adata = adata[kept].copy()
+        in_classes = np.isin(parsed.labels.astype(str), list(source.classes))
+        adata = adata[in_classes].copy()
         adata.obs["label"] = adata.obs["label"].cat.remove_unused_categories()
     n_genes = adata.n_vars
     if filter_genes:
-        adata = adata[:, _kept_genes(name, adata.X)].copy()
+        adata = adata[:, _passing_genes(name, adata.X)].copy()
     adata.X = sp.csr_matrix(NORMALISATIONS[normalize](adata.X))
     adata.uns["dataset"] = {
         "name": name,
@@ -312,12 +318,13 @@ def _assembled(
     return adata
 
 
-def _kept_genes(name: str, X: Any) -> Any:
+def _passing_genes(name: str, X: Any) -> Any:
+    """Return a mask of the genes that pass the paper's filter."""
     if name in MIN_CELLS:
         enough = sp.csc_matrix(X >= MIN_COUNT)
         return np.diff(enough.indptr) >= MIN_CELLS[name]
     n = SOURCES[name].paper_genes
     cells = np.diff(sp.csc_matrix(X).indptr)
-    kept = np.zeros(cells.size, dtype=bool)
-    kept[np.argsort(-cells, kind="stable")[:n]] = True
-    return kept
+    passing = np.zeros(cells.size, dtype=bool)
+    passing[np.argsort(-cells, kind="stable")[:n]] = True
+    return passing

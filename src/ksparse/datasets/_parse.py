@@ -15,6 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ksparse._errors import InputError
+
 __all__ = ["Parsed", "parse_klein", "parse_usoskin", "parse_zeisel"]
 
 # Genes that are read together, and rows in which metadata must have ended.
@@ -25,7 +27,7 @@ ZEISEL_CLASSES = ("interneurons", "s1pyramidal", "ca1pyramidal", "oligodendrocyt
 
 @dataclass
 class Parsed:
-    """What a file holds: cells x genes, the class of each cell, and what else is told."""
+    """The content of a file: cells x genes, the class of each cell, and its other fields."""
 
     X: sp.csr_array
     labels: NDArray[Any]
@@ -43,16 +45,16 @@ def _open(path: Path) -> IO[str]:
 
 
 def _rows(path: Path, delimiter: str) -> Iterator[list[str]]:
-    """The rows of a text file; damage is told in one sentence."""
+    """Yield the rows of a text file; raise InputError if it is damaged."""
     try:
         with _open(path) as file:
             yield from csv.reader(file, delimiter=delimiter)
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is damaged, or not a text file: {error}") from None
+        raise InputError(f"{path} is damaged, or not a text file: {error}") from None
     except OSError as error:
         if error.errno is not None:
             raise
-        raise ValueError(f"{path} is damaged: {error}") from None  # bz2 says it this way
+        raise InputError(f"{path} is damaged: {error}") from None  # as bz2 raises it
 
 
 def _text(value: Any) -> str:
@@ -62,14 +64,14 @@ def _text(value: Any) -> str:
 def _matrix(
     path: Path, rows: Iterable[tuple[str, Sequence[Any]]], n_cells: int
 ) -> tuple[sp.csr_array, list[str]]:
-    """Rows of (gene, a value for each cell) as cells x genes."""
+    """Return rows of (gene, a value for each cell) as cells x genes, and the names of the genes."""
     genes: list[str] = []
     blocks = []
     rows = iter(rows)
     while block := list(islice(rows, BLOCK)):
         for gene, values in block:
             if len(values) != n_cells:
-                raise ValueError(
+                raise InputError(
                     f"{path}: gene {gene!r} has {len(values):,} values where there are "
                     f"{n_cells:,} cells: the file is damaged or cut off."
                 )
@@ -77,20 +79,21 @@ def _matrix(
         try:
             dense = np.array([values for _, values in block], dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(_not_a_number(path, block)) from None
+            raise InputError(_not_a_number(path, block)) from None
         bad = ~(np.isfinite(dense) & (dense >= 0)).all(axis=1)
         if bad.any():
             at = int(bad.argmax())
-            raise ValueError(
+            raise InputError(
                 f"{path}: gene {block[at][0]!r} has values that are negative or not finite."
             )
         blocks.append(sp.csc_array(dense.T.astype(np.float32)))
     if not genes:
-        raise ValueError(f"{path} has no genes.")
+        raise InputError(f"{path} has no genes.")
     return sp.csr_array(sp.hstack(blocks, format="csr")), genes
 
 
 def _not_a_number(path: Path, block: Sequence[tuple[str, Sequence[Any]]]) -> str:
+    """Return a message with the place of the first value that is not a number."""
     for gene, values in block:
         for place, value in enumerate(values):
             try:
@@ -106,28 +109,29 @@ def _not_a_number(path: Path, block: Sequence[tuple[str, Sequence[Any]]]) -> str
 def _metadata(
     path: Path, head: Sequence[Sequence[Any]], column: int, is_gene: Callable[[Any], bool]
 ) -> tuple[dict[str, list[str]], int]:
-    """Fields above the table, named in a column; and the place of the first gene."""
+    """Return the fields above the table, named in a column, and the place of the first gene."""
     fields: dict[str, list[str]] = {}
     for place, row in enumerate(head):
         if is_gene(row):
             return fields, place
         if len(row) > column and _text(row[column]):
             fields[_text(row[column])] = [_text(value) for value in row[column + 1 :]]
-    raise ValueError(f"{path} has no table of genes in its first {MOST_HEADER} rows.")
+    raise InputError(f"{path} has no table of genes in its first {MOST_HEADER} rows.")
 
 
 def _field(path: Path, fields: Mapping[str, list[str]], name: str) -> list[str]:
+    """Return a field; raise InputError if there is none of that name."""
     if name not in fields:
         known = ", ".join(fields) or "nothing"
-        raise ValueError(f"{path} has no row {name!r} above its genes, only {known}.")
+        raise InputError(f"{path} has no row {name!r} above its genes, only {known}.")
     return fields[name]
 
 
 def parse_zeisel(paths: Sequence[Path]) -> Parsed:
-    """Ten rows about the cells, an empty one, then a row for each gene, separated by tabs.
+    """Read ten rows about the cells, an empty one, then a row for each gene, split by tabs.
 
-    The first column names genes, the second names what is told of the cells (of genes it
-    holds a group, which is not used).
+    The first column holds names of genes. The second one holds names of the fields about the
+    cells, and groups of genes, which are not used.
     """
     (path,) = paths
     rows = _rows(path, "\t")
@@ -140,14 +144,14 @@ def parse_zeisel(paths: Sequence[Path]) -> Parsed:
         if min(int(group) for group in groups) < 1:
             raise IndexError
     except (ValueError, IndexError):
-        raise ValueError(f"{path}: 'group #' must hold numbers from 1 to 9.") from None
+        raise InputError(f"{path}: 'group #' must hold numbers from 1 to 9.") from None
     table = ((row[0].strip(), row[2:]) for row in chain(head[start:], rows) if any(row))
     X, genes = _matrix(path, table, len(cells))
     return Parsed(X, labels, genes, list(cells), dict(fields))
 
 
 def parse_klein(paths: Sequence[Path]) -> Parsed:
-    """Four tables without header: in each row a gene, and its count in each cell."""
+    """Read four tables without header: in each row a gene, and its count in each cell."""
     parts: list[sp.csr_array] = []
     names: list[str] = []
     labels, cells = [], []
@@ -155,12 +159,12 @@ def parse_klein(paths: Sequence[Path]) -> Parsed:
         rows = (row for row in _rows(path, ",") if any(row))
         first = next(rows, None)
         if first is None or len(first) < 2:
-            raise ValueError(f"{path} is empty, or not a table of genes and counts.")
+            raise InputError(f"{path} is empty, or not a table of genes and counts.")
         X, genes = _matrix(
             path, ((row[0].strip(), row[1:]) for row in chain([first], rows)), len(first) - 1
         )
         if parts and genes != names:
-            raise ValueError(f"{path} does not have the genes of {paths[0].name}.")
+            raise InputError(f"{path} does not have the genes of {paths[0].name}.")
         parts.append(X)
         names = genes
         labels += [day] * X.shape[0]
@@ -170,10 +174,10 @@ def parse_klein(paths: Sequence[Path]) -> Parsed:
 
 
 def parse_usoskin(paths: Sequence[Path]) -> Parsed:
-    """The second sheet: rows about the cells, named in the ninth column; then genes.
+    """Read the second sheet: rows about the cells, named in the ninth column; then genes.
 
-    The first eight columns tell of the genes, the first of them names them. Also reads the
-    sheet saved as .csv.
+    The first eight columns are about the genes, the first of them holds their names. Also reads
+    the sheet saved as .csv.
     """
     (path,) = paths
     rows = iter(_sheet(path) if path.suffix == ".xlsx" else _rows(path, ","))
@@ -182,7 +186,7 @@ def parse_usoskin(paths: Sequence[Path]) -> Parsed:
         (i for row in head for i, value in enumerate(row) if _text(value) == "Level 1"), None
     )
     if column is None:
-        raise ValueError(
+        raise InputError(
             f"{path} has no row 'Level 1' in its first {MOST_HEADER} rows: it is not the table of "
             "Usoskin et al."
         )
@@ -206,6 +210,7 @@ def parse_usoskin(paths: Sequence[Path]) -> Parsed:
 
 
 def _sheet(path: Path) -> Iterator[list[Any]]:
+    """Yield the rows of the second sheet."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -215,9 +220,9 @@ def _sheet(path: Path) -> Iterator[list[Any]]:
     try:
         book = CalamineWorkbook.from_path(str(path))
         if len(book.sheet_names) < 2:
-            raise ValueError(
+            raise InputError(
                 f"{path} has 1 sheet, where the table of Usoskin et al. is in the second."
             )
         yield from book.get_sheet_by_index(1).iter_rows()
     except CalamineError as error:
-        raise ValueError(f"{path} is damaged, or not a spreadsheet: {error}") from None
+        raise InputError(f"{path} is damaged, or not a spreadsheet: {error}") from None

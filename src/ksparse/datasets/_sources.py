@@ -1,4 +1,4 @@
-"""Where the published files are, what is in them, and how to get them."""
+"""The published files: their addresses, their content, and the download."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from ksparse.files import new_file
+from ksparse._errors import InputError
+from ksparse.io.files import new_file
 
-__all__ = ["SOURCES", "Source", "cache_folder", "fetch", "forget", "record", "recorded"]
+__all__ = ["SOURCES", "Source", "cache_folder", "fetch", "record", "recorded", "remove"]
 
 LINNARSSON = "https://storage.googleapis.com/linnarsson-lab-www-blobs/blobs"
 GEO = "https://ftp.ncbi.nlm.nih.gov/geo/samples/GSM1599nnn"
-# Sums of files, in the form of the program sha256sum.
+# The file of checksums, in the format of the program sha256sum.
 SUMS = "SHA256SUMS"
 
 
@@ -26,15 +27,15 @@ class Source:
     Attributes
     ----------
     page : str
-        The page that tells of it, named in the paper.
+        The page about it, named in the paper.
     files : mapping of str to str
         Name of each file, and its address.
     n_cells, n_genes : int
-        What is in the files.
+        Size of the data in the files.
     classes : mapping of str to int
-        Cells of each class that the paper compares with.
+        Number of cells of each class that the paper compares with.
     paper_genes : int
-        How many genes the paper had left.
+        Number of genes after the paper's filter.
     """
 
     page: str
@@ -77,9 +78,9 @@ SOURCES: dict[str, Source] = {
 
 
 def cache_folder() -> Path:
-    """Return the folder in which published files are kept.
+    """Return the folder in which published files are stored.
 
-    The environment variable KSPARSE_DATASETS, or a folder of this system for such files.
+    The environment variable KSPARSE_DATASETS, or the system's folder for caches.
 
     Examples
     --------
@@ -104,9 +105,9 @@ def _pooch() -> ModuleType:
 
 
 def fetch(name: str, folder: Path, *, verbose: int = 0) -> list[Path]:
-    """Download what is not in the folder yet; return the files that are new.
+    """Download the files that are not in the folder yet; return their paths.
 
-    A file that was checked and recorded before must still be the same.
+    Raises InputError if a file in the folder does not have its recorded checksum.
     """
     new = []
     known = recorded(folder)
@@ -114,7 +115,7 @@ def fetch(name: str, folder: Path, *, verbose: int = 0) -> list[Path]:
         path = folder / file
         if path.is_file():
             if file in known and _sum(path) != known[file]:
-                raise ValueError(
+                raise InputError(
                     f"{path} is not the file that was there before: its SHA-256 is not the one in "
                     f"{SUMS}; delete it to download it again."
                 )
@@ -128,7 +129,7 @@ def _download(
     name: str, address: str, folder: Path, file: str, sha256: str | None, verbose: int
 ) -> None:
     pooch = _pooch()
-    pooch.get_logger().setLevel("ERROR")  # it tells of sums and places, which we do
+    pooch.get_logger().setLevel("ERROR")  # it logs checksums and paths
     bar = verbose > 0 and sys.stderr.isatty()
     try:
         pooch.retrieve(
@@ -148,7 +149,7 @@ def _sum(path: Path) -> str:
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """Return the sums in the folder's SHA256SUMS."""
+    """Return the checksums in the folder's SHA256SUMS."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -158,7 +159,7 @@ def recorded(folder: Path) -> dict[str, str]:
 
 
 def record(name: str, folder: Path) -> dict[str, str]:
-    """Write the sums of a data set's files, which were found to be right; return them."""
+    """Write the checksums of a data set's files, whose content was checked; return them."""
     known = recorded(folder)
     sums = {file: known.get(file) or _sum(folder / file) for file in SOURCES[name].files}
     if not sums.items() <= known.items():
@@ -168,7 +169,7 @@ def record(name: str, folder: Path) -> dict[str, str]:
     return sums
 
 
-def forget(paths: list[Path]) -> None:
-    """Remove files that turned out not to be what they should."""
+def remove(paths: list[Path]) -> None:
+    """Remove files whose content is not what was published."""
     for path in paths:
         path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The matrix protocol: the only words in which the algorithm speaks about data.
+"""The matrix protocol: the only operations on data that the algorithm uses.
 
-A `Matrix` shows the data centred and scaled without ever storing them so: with
+A `Matrix` is a view of the data, centred and scaled without storing them so: with
 features of mean ``mean`` and factor ``factor``, it stands for
 
     Xc = (X - 1 mean') diag(factor)
@@ -11,20 +11,25 @@ and every product below is a product with Xc in which sample i counts
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Frame", "Matrix"]
+__all__ = ["Floats", "Frame", "GramCache", "Ints", "Matrix"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 
+# Columns of the Gram matrix that a cache keeps at most.
+MAX_GRAM_COLUMNS = 1000
+
+
 class Frame(NamedTuple):
-    """What is subtracted from the features and what they are multiplied with."""
+    """How data are centred and scaled, and which features are constant."""
 
     mean: Floats
     variance: Floats
@@ -70,7 +75,7 @@ class Matrix(ABC):
 
     @classmethod
     def part_of(cls, frame: Frame, X: Any, sample_weight: Floats | None = None) -> Self:
-        """View some samples of larger data: centred and scaled as those are."""
+        """Return a view of some samples of larger data, centred and scaled as those are."""
         part = cls.__new__(cls)
         part.X, part.shape, part.dtype = X, X.shape, X.dtype
         part.sample_weight = sample_weight
@@ -81,47 +86,50 @@ class Matrix(ABC):
 
     @property
     def frame(self) -> Frame:
-        """How this view is centred and scaled."""
+        """Mean, variance, constant features and factor of this view."""
         return Frame(self.mean, self.variance, self.constant, self.factor)
 
     def _prepare(self) -> None:  # noqa: B027
-        """What a kind of storage wants to know before it multiplies."""
+        """Compute what a kind of storage needs before it multiplies."""
 
     # What a kind of storage has to provide -------------------------------------------
 
     @abstractmethod
     def _moments(self) -> tuple[Floats, Floats]:
-        """Weighted mean and variance of every feature."""
+        """Return the weighted mean and variance of every feature."""
 
     @abstractmethod
     def project(self, W: Floats) -> Floats:
-        """Xc W: only features with a nonzero row in W are touched."""
+        """Return Xc W; only features with a nonzero row in W are read."""
 
     @abstractmethod
     def correlate(self, T: Floats) -> Floats:
-        """Xc' T, samples weighted."""
+        """Return Xc' T, samples weighted."""
 
     @abstractmethod
     def normal(self, W: Floats) -> Floats:
-        """Xc' Xc W, samples weighted, in one pass over the data."""
+        """Return Xc' Xc W, samples weighted, in one pass over the data."""
 
     @abstractmethod
     def cluster_sums(self, labels: Ints, n_clusters: int) -> Floats:
-        """Weighted sums of the rows of Xc by cluster (n_clusters x features)."""
+        """Return weighted sums of the rows of Xc by cluster (n_clusters x features)."""
 
     @abstractmethod
     def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
-        """Xc[:, columns]' Xc[:, others], samples weighted; others = columns by default."""
+        """Return Xc[:, columns]' Xc[:, others], samples weighted; others = columns by default."""
 
     @abstractmethod
     def columns(self, index: Ints) -> Floats:
-        """Some of the features, centred and scaled, as a dense array."""
+        """Return some of the features, centred and scaled, as a dense array."""
 
     @abstractmethod
     def rows(self, index: Ints) -> Matrix:
-        """Some of the samples, centred anew, with the factors of this view."""
+        """Return a view of some of the samples, centred anew, with the factors of this view."""
 
     # What they share -----------------------------------------------------------------
+
+    def check_shareable(self) -> None:  # noqa: B027
+        """Raise InputError if other processes cannot open the same data."""
 
     def _weighted(self, T: Floats) -> Floats:
         return T if self.sample_weight is None else T * self.sample_weight[:, None]
@@ -132,6 +140,39 @@ class Matrix(ABC):
         child.factor = np.where(child.constant, 0.0, self.factor)
         return child
 
-    def rescale(self, divisor: float) -> None:
-        """Divide all features by one number."""
-        self.factor = self.factor / divisor
+    def scaled(self, divisor: float) -> Self:
+        """Return a view of the same data with all features divided by one number."""
+        view = copy.copy(self)
+        view.factor = self.factor / divisor
+        return view
+
+
+class GramCache:
+    """Xc[:, A]' Xc[:, A] for sets A that overlap from call to call.
+
+    At most `max_columns` columns are kept (or as many as one call asks for).
+    """
+
+    def __init__(self, matrix: Matrix, max_columns: int = MAX_GRAM_COLUMNS) -> None:
+        self.matrix = matrix
+        self.max_columns = max_columns
+        self._place = np.full(matrix.shape[1], -1, dtype=np.intp)
+        self._columns: Ints = np.empty(0, dtype=np.intp)
+        self._gram = np.empty((0, 0))
+
+    def __call__(self, columns: Ints) -> Floats:
+        """Return the Gram matrix of these columns, in their order."""
+        new = columns[self._place[columns] < 0]
+        if new.size:
+            if self._columns.size + new.size > self.max_columns:
+                self._place[self._columns] = -1
+                self._columns, self._gram, new = self._columns[:0], np.empty((0, 0)), columns
+            known = self._columns.size
+            # In one pass over the data: what is new, with itself and with what is known.
+            strip = self.matrix.gram(np.concatenate([self._columns, new]), new)
+            cross, corner = strip[:known], strip[known:]
+            self._gram = np.block([[self._gram, cross], [cross.T, corner]])
+            self._place[new] = np.arange(self._columns.size, self._columns.size + new.size)
+            self._columns = np.concatenate([self._columns, new])
+        place = self._place[columns]
+        return self._gram[np.ix_(place, place)]

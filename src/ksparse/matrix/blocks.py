@@ -18,11 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ksparse._errors import InputError
 from ksparse.matrix.base import Floats, Frame, Ints, Matrix
-from ksparse.matrix.dense import DenseMatrix
-from ksparse.matrix.sparse import SparseMatrix
+from ksparse.matrix.dense import DenseMatrix, project_dense
+from ksparse.matrix.sparse import SparseMatrix, project_sparse
 
-__all__ = ["BlockMatrix", "Blocks", "SomeRows", "as_block", "in_memory"]
+__all__ = ["BlockMatrix", "Blocks", "SomeRows", "as_block", "in_memory", "project_block"]
 
 Step = Callable[[Any], Any]
 
@@ -40,7 +41,7 @@ class Blocks(ABC):
         What is done to each block when it is read, such as normalisation: functions of the
         rows alone.
     n_passes : int
-        How often the data were gone through.
+        How often the data were read.
     """
 
     shape: tuple[int, int]
@@ -53,9 +54,9 @@ class Blocks(ABC):
     def results(
         self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
     ) -> Iterator[Any]:
-        """Yield work(block, *own, *shared) for each block in turn.
+        """Yield work(block, *mine, *shared) for each block in turn.
 
-        `own` are the entries of `by_block` that belong to the block.
+        `mine` are the entries of `by_block` that belong to the block.
         """
 
     def total(
@@ -73,7 +74,10 @@ class Blocks(ABC):
 
     @abstractmethod
     def first(self) -> Any:
-        """The first block, in memory."""
+        """Return the first block, in memory."""
+
+    def check_shareable(self) -> None:  # noqa: B027
+        """Raise InputError if other processes cannot open the same data."""
 
     def with_steps(self, *steps: Step, n_columns: int | None = None, dtype: Any = None) -> Blocks:
         """Return the same data with further steps, which may change type and columns."""
@@ -88,13 +92,13 @@ class Blocks(ABC):
         return self.with_steps(partial(_pick, columns=columns), n_columns=columns.size)
 
     def cut(self, values: NDArray[Any] | None) -> list[Any]:
-        """Values of all rows, as a list with those of each block."""
+        """Return values of all rows, as a list with those of each block."""
         if values is None:
             return [None] * len(self.bounds)
         return [values[start:stop] for start, stop in self.bounds]
 
     def take(self, rows: Ints) -> Any:
-        """Some of the rows, in memory, in one pass."""
+        """Return some of the rows, in memory, in one pass."""
         order = np.argsort(rows, kind="stable")
         places = self.places(rows[order])
         parts = self.results(_take, (), places)
@@ -114,7 +118,7 @@ class Blocks(ABC):
         return whole[place]
 
     def places(self, rows: Ints) -> list[Ints]:
-        """Rows (increasing) as places in each block."""
+        """Return rows (increasing) as places in each block."""
         edges = np.searchsorted(rows, [start for start, _ in self.bounds] + [self.shape[0]])
         return [rows[edges[i] : edges[i + 1]] - start for i, (start, _) in enumerate(self.bounds)]
 
@@ -130,11 +134,14 @@ class SomeRows(Blocks):
 
     @property
     def n_passes(self) -> int:  # type: ignore[override]
-        """How often the data were gone through."""
+        """How often the data were read."""
         return self._blocks.n_passes
 
     def first(self) -> Any:
         return self._blocks.first()[self._places[0]]
+
+    def check_shareable(self) -> None:
+        self._blocks.check_shareable()
 
     def results(
         self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
@@ -149,9 +156,9 @@ class SomeRows(Blocks):
         *by_block: Sequence[Any],
         combine: Callable[[Any, Any], Any] = np.add,
     ) -> Any:
-        own = _zipped(by_block, len(self.bounds))
+        mine = _zipped(by_block, len(self.bounds))
         return self._blocks.total(
-            _on_some, (work, tuple(shared)), self._places, own, combine=combine
+            _on_some, (work, tuple(shared)), self._places, mine, combine=combine
         )
 
 
@@ -160,15 +167,15 @@ def _zipped(by_block: Sequence[Sequence[Any]], n: int) -> list[tuple[Any, ...]]:
 
 
 def _on_some(
-    block: Any, rows: Ints, own: tuple[Any, ...], work: Callable[..., Any], shared: Any
+    block: Any, rows: Ints, mine: tuple[Any, ...], work: Callable[..., Any], shared: Any
 ) -> Any:
-    return work(block[rows], *own, *shared)
+    return work(block[rows], *mine, *shared)
 
 
 def as_block(block: Any, dtype: Any, n_columns: int) -> Any:
-    """A block as CSR with sorted, distinct indices, or as an array, of the type of the data."""
+    """Return a block of that type, as CSR with sorted, distinct indices or as an array."""
     if block.ndim != 2 or block.shape[1] != n_columns:
-        raise ValueError(f"A block has shape {block.shape}, but X has {n_columns} features.")
+        raise InputError(f"A block has shape {block.shape}, but X has {n_columns} features.")
     if not sp.issparse(block):
         return np.asarray(block, dtype=dtype)
     block = block if block.format == "csr" else block.tocsr()
@@ -180,7 +187,7 @@ def as_block(block: Any, dtype: Any, n_columns: int) -> Any:
 
 
 def in_memory(X: Any, **options: Any) -> Matrix:
-    """The view that fits an array or a sparse matrix."""
+    """Return the view that fits an array or a sparse matrix."""
     return (SparseMatrix if sp.issparse(X) else DenseMatrix)(X, **options)
 
 
@@ -200,8 +207,10 @@ def _take(block: Any, rows: Ints) -> Any:
     return block[rows]
 
 
-def _project(block: Any, frame: Frame, W: Floats) -> Floats:
-    return _part(block, None, frame).project(W)
+def project_block(block: Any, mean: Floats, factor: Floats, W: NDArray[Any]) -> Floats:
+    """Return (X - 1 mean') diag(factor) W for rows in memory."""
+    project = project_sparse if sp.issparse(block) else project_dense
+    return project(block, mean, factor, W)
 
 
 def _correlate(block: Any, weight: Floats | None, T: Floats, frame: Frame) -> Floats:
@@ -229,7 +238,10 @@ def _columns(block: Any, frame: Frame, index: Ints) -> Floats:
 
 
 class Moments(NamedTuple):
-    """Weight, mean, and sum of squared deviations; and the rows with values that are bad."""
+    """Total weight, means, sums of squared deviations, largest magnitude, kinds of storage.
+
+    `largest` is NaN if a value is NaN or infinite; `sparse` says whether blocks are sparse.
+    """
 
     weight: float
     mean: Floats
@@ -256,7 +268,7 @@ def _moments(block: Any, weight: Floats | None) -> Moments:
 
 
 def _merged(a: Moments, b: Moments) -> Moments:
-    """Moments of two groups of rows together (Chan, Golub and LeVeque)."""
+    """Return the moments of two groups of rows together (Chan, Golub and LeVeque)."""
     weight = a.weight + b.weight
     share = b.weight / weight if weight > 0 else 0.0
     step = b.mean - a.mean
@@ -276,6 +288,9 @@ class BlockMatrix(Matrix):
     largest: float
     mixed: bool
 
+    def check_shareable(self) -> None:
+        self.X.check_shareable()
+
     def _sum(self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Any) -> Floats:
         return np.asarray(self.X.total(work, shared, self.X.cut(self.sample_weight), *by_block))
 
@@ -287,12 +302,12 @@ class BlockMatrix(Matrix):
         return out
 
     def _moments(self) -> tuple[Floats, Floats]:
-        found = self.X.total(_moments, (), self.X.cut(self.sample_weight), combine=_merged)
-        self.largest, self.mixed = found.largest, len(found.sparse) > 1
-        return found.mean, found.square / self.total_weight
+        moments = self.X.total(_moments, (), self.X.cut(self.sample_weight), combine=_merged)
+        self.largest, self.mixed = moments.largest, len(moments.sparse) > 1
+        return moments.mean, moments.square / self.total_weight
 
     def project(self, W: Floats) -> Floats:
-        return self._stack(_project, (self.frame, W), W.shape[1])
+        return self._stack(project_block, (self.mean, self.factor, W), W.shape[1])
 
     def correlate(self, T: Floats) -> Floats:
         return self._sum(_correlate, (self.frame,), self.X.cut(T))
@@ -301,8 +316,8 @@ class BlockMatrix(Matrix):
         return self._sum(_normal, (self.frame, W))
 
     def cluster_sums(self, labels: Ints, n_clusters: int) -> Floats:
-        own = self.X.cut(labels.astype(np.int32))
-        return self._sum(_cluster_sums, (self.frame, n_clusters), own)
+        mine = self.X.cut(labels.astype(np.int32))
+        return self._sum(_cluster_sums, (self.frame, n_clusters), mine)
 
     def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
         return self._sum(_gram, (self.frame, columns, others))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ksparse._errors import InputError
 from ksparse.matrix.blocks import Blocks, as_block
 from ksparse.matrix.stored import float_type
 
@@ -31,9 +32,9 @@ class DaskBlocks(Blocks):
 
     def __init__(self, array: Any) -> None:
         if array.ndim != 2:
-            raise ValueError(f"X has {array.ndim} dimensions, but must have 2: samples x features.")
+            raise InputError(f"X has {array.ndim} dimensions, but must have 2: samples x features.")
         if np.isnan(array.shape[0]) or any(np.isnan(size) for size in array.chunks[0]):
-            raise ValueError(
+            raise InputError(
                 "The chunks of X have unknown sizes: call X.compute_chunk_sizes() first."
             )
         if array.numblocks[1] > 1:
@@ -58,7 +59,7 @@ class DaskBlocks(Blocks):
         return (self.steps, types, work, tuple(shared))
 
     def first(self) -> Any:
-        """The first block."""
+        """Return the first block."""
         return _apply(self._chunks[0].compute(), (), self._common(_same, ()))
 
     def _tasks(
@@ -69,8 +70,10 @@ class DaskBlocks(Blocks):
         self.n_passes += 1
         apply = delayed(_apply, pure=False, traverse=False)
         common = delayed(self._common(work, shared), pure=False, traverse=False)
-        own = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
-        return [apply(chunk, mine, common) for chunk, mine in zip(self._chunks, own, strict=True)]
+        entries = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
+        return [
+            apply(chunk, mine, common) for chunk, mine in zip(self._chunks, entries, strict=True)
+        ]
 
     def results(
         self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
@@ -97,7 +100,7 @@ class DaskBlocks(Blocks):
 
 
 def _computed(tasks: Sequence[Any]) -> tuple[Any, ...]:
-    """Results of tasks, from the scheduler that is active."""
+    """Return the results of tasks, from the scheduler that is active."""
     from dask import base, config
 
     # Its settings must not be touched before it has made them.
@@ -109,12 +112,12 @@ def _same(block: Any) -> Any:
     return block
 
 
-def _apply(chunk: Any, own: Sequence[Any], common: tuple[Any, ...]) -> Any:
+def _apply(chunk: Any, mine: Sequence[Any], common: tuple[Any, ...]) -> Any:
     steps, (n_stored, dtype, n_columns), work, shared = common
     block = as_block(chunk, chunk.dtype, n_stored)
     for step in steps:
         block = step(block)
-    return work(as_block(block, dtype, n_columns), *own, *shared)
+    return work(as_block(block, dtype, n_columns), *mine, *shared)
 
 
 def _fold(combine: Callable[[Any, Any], Any], results: Sequence[Any]) -> Any:

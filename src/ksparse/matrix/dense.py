@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ksparse.matrix.base import Floats, Ints, Matrix
 
-__all__ = ["DenseMatrix"]
+__all__ = ["DenseMatrix", "project_dense"]
 
 # Rows are converted to float64 in blocks of about this many entries.
 BLOCK_ENTRIES = 2**21
 # Means beyond this many standard deviations are subtracted from the data themselves:
 # subtracting them from the products would cancel too many digits.
 OFFSET_LIMIT = 1e3
+
+
+def project_dense(X: Any, mean: Floats, factor: Floats, W: NDArray[Any]) -> Floats:
+    """Return (X - 1 mean') diag(factor) W, reading only features with a nonzero row in W.
+
+    The mean is subtracted before the product: exact however far the data are from 0.
+    """
+    used = np.flatnonzero(W.any(axis=1))
+    V = W[used].astype(np.float64) * factor[used, None]
+    offset = mean[used]
+    columns = slice(None) if used.size == X.shape[1] else used
+    step = max(1, BLOCK_ENTRIES // max(1, used.size))
+    out = np.empty((X.shape[0], W.shape[1]))
+    for start in range(0, X.shape[0], step):
+        out[start : start + step] = (X[start : start + step, columns] - offset) @ V
+    return out
 
 
 class DenseMatrix(Matrix):
@@ -32,14 +50,12 @@ class DenseMatrix(Matrix):
         for start in range(0, self.shape[0], step):
             yield slice(start, min(start + step, self.shape[0]))
 
-    def _block(self, part: slice, columns: Ints | None = None) -> tuple[Floats, Floats]:
-        """Rows in float64, and what is still to be subtracted from them."""
-        rows = self.X[part] if columns is None else self.X[part][:, columns]
-        mean = self.mean if columns is None else self.mean[columns]
-        block = np.asarray(rows, dtype=np.float64)
+    def _block(self, part: slice) -> tuple[Floats, Floats]:
+        """Return rows in float64, and what is still to be subtracted from them."""
+        block = np.asarray(self.X[part], dtype=np.float64)
         if self.explicit:
-            return block - mean, np.zeros_like(mean)
-        return block, mean
+            return block - self.mean, np.zeros_like(self.mean)
+        return block, self.mean
 
     def _moments(self) -> tuple[Floats, Floats]:
         weight = self.sample_weight
@@ -60,15 +76,7 @@ class DenseMatrix(Matrix):
         return mean, square / self.total_weight
 
     def project(self, W: Floats) -> Floats:
-        used: Ints | None = np.flatnonzero(W.any(axis=1))
-        if used is not None and used.size > self.shape[1] // 4:
-            used = None  # copying columns would cost more than it saves
-        V = W * self.factor[:, None] if used is None else W[used] * self.factor[used, None]
-        out = np.empty((self.shape[0], W.shape[1]))
-        for part in self._slices():
-            block, mean = self._block(part, used)
-            out[part] = block @ V - mean @ V
-        return out
+        return project_dense(self.X, self.mean, self.factor, W)
 
     def correlate(self, T: Floats) -> Floats:
         T = self._weighted(T)
@@ -81,8 +89,6 @@ class DenseMatrix(Matrix):
         return out * self.factor[:, None]
 
     def normal(self, W: Floats) -> Floats:
-        if self.dtype == np.float64 and not self.explicit:
-            return self.correlate(self.project(W))
         V = W * self.factor[:, None]
         out = np.zeros((self.shape[1], W.shape[1]))
         total = np.zeros(W.shape[1])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ksparse._threads import map_parts, split
 from ksparse.matrix.base import Floats, Ints, Matrix
 
-__all__ = ["SparseMatrix"]
+__all__ = ["SparseMatrix", "project_sparse"]
 
 # A scatter accumulates in this many parts, unless one part is larger than the limit.
 SCATTER_PARTS = 4
@@ -41,7 +41,7 @@ def _gather(
     i0: int,
     i1: int,
 ) -> None:
-    """out[i] = sum over the entries (i, j) of x_ij V[j], for rows j of V in use."""
+    """Add to out[i] the sum over the entries (i, j) of x_ij V[j], for rows j of V in use."""
     r = V.shape[1]
     for i in range(i0, i1):
         for p in range(indptr[i], indptr[i + 1]):
@@ -63,7 +63,7 @@ def _scatter(
     i0: int,
     i1: int,
 ) -> None:
-    """out[j] += sum over the entries (i, j) of x_ij R[i], for rows i of R in use."""
+    """Add to out[j] the sum over the entries (i, j) of x_ij R[i], for rows i of R in use."""
     r = R.shape[1]
     for i in range(i0, i1):
         if not used[i]:
@@ -80,7 +80,7 @@ def _scatter_groups(
     indptr: Array, indices: Array, data: Array, group: Array, weight: Floats, out: Floats,
     i0: int, i1: int,
 ) -> None:  # fmt: skip
-    """out[g, j] += sum over the entries (i, j) with group[i] = g of weight_i x_ij."""
+    """Add to out[g, j] the sum over the entries (i, j) with group[i] = g of weight_i x_ij."""
     for i in range(i0, i1):
         g = group[i]
         for p in range(indptr[i], indptr[i + 1]):
@@ -145,6 +145,46 @@ def _nonzero_rows(V: Floats) -> Array:
     return np.asarray(V.any(axis=1))
 
 
+def _accumulate(
+    n_major: int, shape: tuple[int, ...], add: Callable[[Floats, int, int], None]
+) -> Floats:
+    """Sum what `add(out, i0, i1)` leaves in `out` over a fixed split of the major axis."""
+    parts = SCATTER_PARTS if math.prod(shape) <= SCATTER_LIMIT else 1
+
+    def one(part: tuple[int, int]) -> Floats:
+        out = np.zeros(shape)
+        add(out, *part)
+        return out
+
+    pieces = map_parts(one, split(n_major, parts))
+    return reduce(np.add, pieces) if pieces else np.zeros(shape)
+
+
+def _multiply(X: Any, V: Floats, *, transpose: bool) -> Floats:
+    """Return X V, or X' V; rows of zeros in V are skipped."""
+    V = np.ascontiguousarray(V)
+    used = _nonzero_rows(V)
+    arrays = X.indptr, X.indices, X.data
+    shape = (X.shape[1] if transpose else X.shape[0], V.shape[1])
+    if (X.format == "csr") == transpose:
+        return _accumulate(
+            X.indptr.size - 1,
+            shape,
+            lambda out, i0, i1: _scatter(*arrays, V, used, out, i0, i1),
+        )
+    out = np.zeros(shape)
+    map_parts(
+        lambda part: _gather(*arrays, V, used, out, *part), split(shape[0], 4 * SCATTER_PARTS)
+    )
+    return out
+
+
+def project_sparse(X: Any, mean: Floats, factor: Floats, W: NDArray[Any]) -> Floats:
+    """Return (X - 1 mean') diag(factor) W; the mean enters as a rank-one correction."""
+    V = W.astype(np.float64) * factor[:, None]
+    return _multiply(X, V, transpose=False) - mean @ V
+
+
 class SparseMatrix(Matrix):
     """A scipy CSR or CSC matrix or array."""
 
@@ -166,40 +206,11 @@ class SparseMatrix(Matrix):
     def _row_weights(self) -> Floats:
         return np.ones(self.shape[0]) if self.sample_weight is None else self.sample_weight
 
-    def _accumulate(
-        self, shape: tuple[int, ...], add: Callable[[Floats, int, int], None]
-    ) -> Floats:
-        """Sum what `add(out, i0, i1)` leaves in `out` over a fixed split of the major axis."""
-        parts = SCATTER_PARTS if math.prod(shape) <= SCATTER_LIMIT else 1
-
-        def one(part: tuple[int, int]) -> Floats:
-            out = np.zeros(shape)
-            add(out, *part)
-            return out
-
-        pieces = map_parts(one, split(self.X.indptr.size - 1, parts))
-        return reduce(np.add, pieces) if pieces else np.zeros(shape)
-
-    def _multiply(self, V: Floats, *, transpose: bool) -> Floats:
-        """X V, or X' V; rows of zeros in V cost nothing but being read over."""
-        V = np.ascontiguousarray(V)
-        used = _nonzero_rows(V)
-        shape = (self.shape[1] if transpose else self.shape[0], V.shape[1])
-        if self.by_rows == transpose:
-            return self._accumulate(
-                shape, lambda out, i0, i1: _scatter(*self._arrays, V, used, out, i0, i1)
-            )
-        out = np.zeros(shape)
-        map_parts(
-            lambda part: _gather(*self._arrays, V, used, out, *part),
-            split(shape[0], 4 * SCATTER_PARTS),
-        )
-        return out
-
     def _moments(self) -> tuple[Floats, Floats]:
         weight = self._row_weights()
-        mean = self._multiply(weight[:, None], transpose=True)[:, 0] / self.total_weight
-        square, stored, number = self._accumulate(
+        mean = _multiply(self.X, weight[:, None], transpose=True)[:, 0] / self.total_weight
+        square, stored, number = _accumulate(
+            self.X.indptr.size - 1,
             (3, self.shape[1]),
             lambda out, i0, i1: _squared_deviations(
                 *self._arrays, mean, weight, self.by_rows, out, i0, i1
@@ -211,12 +222,11 @@ class SparseMatrix(Matrix):
         return mean, square / self.total_weight
 
     def project(self, W: Floats) -> Floats:
-        V = W * self.factor[:, None]
-        return self._multiply(V, transpose=False) - self.mean @ V
+        return project_sparse(self.X, self.mean, self.factor, W)
 
     def correlate(self, T: Floats) -> Floats:
         T = self._weighted(T)
-        out = self._multiply(T, transpose=True)
+        out = _multiply(self.X, T, transpose=True)
         out -= np.outer(self.mean, T.sum(axis=0))
         return out * self.factor[:, None]
 
@@ -230,7 +240,7 @@ class SparseMatrix(Matrix):
         def add(out: Floats, i0: int, i1: int) -> None:  # the last row holds the sums of R
             _scatter_normal(*self._arrays, V, used, shift, weight, out[:d], out[d], i0, i1)
 
-        both = self._accumulate((d + 1, r), add)
+        both = _accumulate(self.X.indptr.size - 1, (d + 1, r), add)
         return (both[:d] - np.outer(self.mean, both[d])) * self.factor[:, None]
 
     def cluster_sums(self, labels: Ints, n_clusters: int) -> Floats:
@@ -239,7 +249,8 @@ class SparseMatrix(Matrix):
             members = np.zeros((self.shape[0], n_clusters))
             members[np.arange(self.shape[0]), labels] = 1.0
             return np.ascontiguousarray(self.correlate(members).T)
-        sums = self._accumulate(
+        sums = _accumulate(
+            self.X.indptr.size - 1,
             (n_clusters, self.shape[1]),
             lambda out, i0, i1: _scatter_groups(*self._arrays, labels, weight, out, i0, i1),
         )
@@ -247,7 +258,7 @@ class SparseMatrix(Matrix):
         return (sums - np.outer(sizes, self.mean)) * self.factor
 
     def _dense_blocks(self, columns: Ints) -> Iterator[tuple[slice, Floats]]:
-        """Some features (each once), centred and scaled, dense in blocks of rows."""
+        """Yield some features (each once), centred and scaled, dense in blocks of rows."""
         if self.by_rows:
             data, place = self.X, np.full(self.shape[1], -1, dtype=np.intp)
             place[columns] = np.arange(columns.size)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ksparse._errors import InputError, Term
 from ksparse.matrix.blocks import Blocks, as_block
 
 __all__ = ["StoredBlocks", "float_type"]
@@ -20,10 +22,10 @@ LEAST_BYTES = 2**16
 
 
 def float_type(dtype: Any) -> np.dtype[Any]:
-    """The type in which data are worked on: float32 stays float32, all else is float64."""
+    """Return the type for computations: float32 stays float32, all else is float64."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
-        raise TypeError(f"X holds {dtype} values, which must be real numbers.")
+        raise InputError(f"X holds {dtype} values, which must be real numbers.")
     return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
 
 
@@ -57,6 +59,41 @@ class StoredBlocks(Blocks):
             self.bounds = [(start, min(start + step, self.shape[0]))
                            for start in range(0, self.shape[0], step)]  # fmt: skip
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Let other processes open the file themselves: HDF5 handles cannot be sent to them."""
+        state = self.__dict__.copy()
+        if self._is_hdf5:
+            state["stored"] = (self.stored.file.filename, self.stored.name)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if isinstance(self.stored, tuple):
+            import h5py
+
+            path, name = self.stored
+            self.stored = h5py.File(path, "r")[name]
+
+    @property
+    def _is_hdf5(self) -> bool:
+        return type(self.stored).__module__.split(".")[0] == "h5py"
+
+    def check_shareable(self) -> None:
+        """Raise InputError if other processes cannot open the same file."""
+        if not self._is_hdf5:
+            return
+        path = self.stored.file.filename
+        if not isinstance(path, str) or not Path(path).is_file():
+            raise InputError(
+                "X is in an HDF5 file that is not on the disk, which other processes cannot open: "
+                "give ", Term("n_jobs", 1), ".",
+            )  # fmt: skip
+        if self.stored.file.mode != "r":
+            raise InputError(
+                f"X is in {path}, which is open for writing, so that other processes cannot open "
+                "it: open it with backed='r', or give ", Term("n_jobs", 1), ".",
+            )  # fmt: skip
+
     def _checked_indptr(self, stored: Any, n_stored: int) -> Any:
         indptr = np.asarray(stored["indptr"][:], dtype=np.int64)
         sound = (
@@ -66,7 +103,7 @@ class StoredBlocks(Blocks):
             and (np.diff(indptr) >= 0).all()
         )
         if not sound:
-            raise ValueError("The sparse matrix in the file is damaged: its indptr is wrong.")
+            raise InputError("The sparse matrix in the file is damaged: its indptr is wrong.")
         return indptr
 
     def _read(self, start: int, stop: int) -> Any:
@@ -75,12 +112,12 @@ class StoredBlocks(Blocks):
             indices = np.asarray(self.stored["indices"][first:last])
             # Compiled code would follow indices that point elsewhere.
             if indices.size and not (indices.min() >= 0 and indices.max() < self._stored_shape[1]):
-                raise ValueError(
+                raise InputError(
                     "The sparse matrix in the file is damaged: a column index is out of range."
                 )
             data = np.asarray(self.stored["data"][first:last])
             if data.size != last - first or indices.size != last - first:
-                raise ValueError("The sparse matrix in the file is damaged: it is cut off.")
+                raise InputError("The sparse matrix in the file is damaged: it is cut off.")
             offsets = self._indptr[start : stop + 1] - first
             block: Any = sp.csr_matrix(
                 (data, indices, offsets), shape=(stop - start, self._stored_shape[1])
@@ -94,7 +131,7 @@ class StoredBlocks(Blocks):
         return as_block(block, self.dtype, self.shape[1])
 
     def first(self) -> Any:
-        """The first block."""
+        """Return the first block."""
         return self._read(*self.bounds[0])
 
     def results(
@@ -102,10 +139,10 @@ class StoredBlocks(Blocks):
     ) -> Iterator[Any]:
         """Yield what `work` makes of each block; the next one is read in the meantime."""
         self.n_passes += 1
-        own = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
+        entries = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
         with ThreadPoolExecutor(1, thread_name_prefix="ksparse-read") as reader:
             coming: Future[Any] = reader.submit(self._read, *self.bounds[0])
-            for i, mine in enumerate(own):
+            for i, mine in enumerate(entries):
                 block = coming.result()
                 if i + 1 < len(self.bounds):
                     coming = reader.submit(self._read, *self.bounds[i + 1])
@@ -114,7 +151,7 @@ class StoredBlocks(Blocks):
 
 
 def _cut_by_size(indptr: Any, most_entries: int, most_rows: int) -> list[tuple[int, int]]:
-    """Runs of rows with at most so many entries (or a single row), and so many rows."""
+    """Return runs of rows with at most so many entries (or a single row), and so many rows."""
     n = indptr.size - 1
     bounds, start = [], 0
     while start < n:

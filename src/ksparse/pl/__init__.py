@@ -1,4 +1,4 @@
-"""Pictures of what `ksparse.tl` found; each returns matplotlib Axes."""
+"""Plots of the results of `ksparse.tl`; each function returns matplotlib Axes."""
 
 from ksparse.pl._embedding import embedding
 from ksparse.pl._genes import dotplot, genes, heatmap

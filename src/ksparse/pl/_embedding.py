@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse.layout import layout
+from ksparse._errors import InputError, Term
+from ksparse._plotting import cluster_colours, expression_colours, one_axes, saved
 from ksparse.metrics import correctly_placed
-from ksparse.plotting import cluster_colours, expression_colours, one_axes, saved
-from ksparse.tl._data import (
-    clusters_of,
-    expression_of,
-    found,
-    known_labels,
-    projected,
-)
+from ksparse.scverse.expression import expression_of
+from ksparse.scverse.fields import read_layout, read_projection
+from ksparse.scverse.labels import clusters_of, known_labels
+from ksparse.scverse.layout import layout
+from ksparse.scverse.schema import Record, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -48,7 +46,7 @@ def embedding(
     key : str, default="ksparse"
         The `key_added` of these results.
     method : {"tsne", "umap"}, default="tsne"
-        How to lay out the cells. Coordinates that `ksparse.tl.embed` wrote are used.
+        Layout of the cells. Coordinates that `ksparse.tl.embed` wrote are used.
     labels : str, optional
         Column of `adata.obs` with true labels: cells that are not in the cluster matched to
         their class are black, as in the paper.
@@ -67,21 +65,20 @@ def embedding(
     -------
     Axes
     """
-    entry = found(adata, key)
+    record = read_record(adata, key)
     if labels is not None and gene is not None:
-        raise ValueError("labels and gene exclude each other: give one.")
-    stored = adata.obsm.get(f"{key}_{method}")
-    if stored is None:
-        stored = layout(projected(adata, key), method=method, random_state=random_state)
-    points = np.asarray(stored)
+        raise InputError("labels and gene exclude each other: give one.")
+    points = read_layout(adata, key, method)
+    if points is None:
+        points = layout(read_projection(adata, key), method=method, random_state=random_state)
     if gene is not None and gene not in adata.var_names:
-        raise ValueError(f"gene={gene!r} is not in adata.var_names.")
+        raise InputError(Term("gene", gene), " is not in adata.var_names.")
     truth = None if labels is None else known_labels(adata, labels)
     dot = size if size is not None else float(np.clip(6000 / len(points), 1.5, 24))
     codes, names = clusters_of(adata, key)
     ax = one_axes(ax, save, width=5.6, height=4.6)
     if gene is not None:
-        _by_gene(ax, adata, entry, points, gene, dot)
+        _by_gene(ax, adata, record, points, gene, dot)
     else:
         _by_cluster(ax, points, codes, names, dot)
         _title(ax, codes, points, labels, truth, dot)
@@ -91,13 +88,13 @@ def embedding(
     return saved(ax, save)
 
 
-def _by_gene(ax: Any, adata: Any, entry: Any, points: Any, gene: str, dot: float) -> None:
-    values = expression_of(adata, entry, [gene])[:, 0]
+def _by_gene(ax: Any, adata: Any, record: Record, points: Any, gene: str, dot: float) -> None:
+    values = expression_of(adata, record, [gene])[:, 0]
     order = np.argsort(values, kind="stable")  # the highest on top
-    shown = ax.scatter(
+    dots = ax.scatter(
         *points[order].T, c=values[order], s=dot, cmap=expression_colours(), linewidths=0
     )
-    ax.figure.colorbar(shown, ax=ax, shrink=0.6, label="expression")
+    ax.figure.colorbar(dots, ax=ax, shrink=0.6, label="expression")
     ax.set_title(gene, parse_math=False)
 
 

@@ -8,36 +8,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse.plotting import cluster_colours, one_axes, saved
-from ksparse.tl._data import clusters_of, expression_of, found, selected_genes
-from ksparse.tl._rank_genes import contributions
-from ksparse.validation import check_at_least
+from ksparse._errors import InputError
+from ksparse._plotting import cluster_colours, one_axes, saved
+from ksparse.params import check_integer
+from ksparse.scverse.expression import expression_of
+from ksparse.scverse.labels import clusters_of
+from ksparse.scverse.markers import contributions, order_by_weight, top_genes
+from ksparse.scverse.schema import Record, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["dotplot", "genes", "heatmap", "top_genes"]
+__all__ = ["dotplot", "genes", "heatmap"]
 
 # Cells that a heat map can show, one per column.
 MOST_CELLS = 2_000
 
 
-def top_genes(entry: Any, n_genes: int) -> list[tuple[int, int]]:
-    """Pairs (gene, cluster): up to `n_genes` for each cluster, none of them twice."""
-    shares = contributions(entry)
-    taken: set[int] = set()
-    out = []
-    for cluster, row in enumerate(shares):
-        order = [int(j) for j in np.argsort(-row, kind="stable") if row[j] > 0]
-        own = [j for j in order if j not in taken][:n_genes]
-        taken.update(own)
-        out += [(j, cluster) for j in own]
-    return out
-
-
-def shown_name(name: str) -> str:
-    """A number is not enough to go by."""
+def _cluster_title(name: str) -> str:
+    """Return "cluster 3" for "3", and names that users gave as they are."""
     return f"cluster {name}" if name.isdigit() else name
+
+
+def _top_genes(record: Record, n_genes: int) -> list[tuple[int, int]]:
+    """Return the top genes of each cluster; raise ValueError if there are none."""
+    check_integer("n_genes", n_genes, 1)
+    pairs = top_genes(record, n_genes)
+    if not pairs:
+        raise InputError("No gene is a marker of a cluster: there is nothing to draw.")
+    return pairs
 
 
 def genes(
@@ -48,9 +47,9 @@ def genes(
     ax: Any = None,
     save: str | Path | None = None,
 ) -> Any:
-    """Draw the selected genes with the largest weights, in the colour of a cluster each.
+    """Draw the selected genes with the largest weights, in the colour of their cluster.
 
-    That is the cluster to which the gene contributes most, of those where it is high.
+    A gene is a marker of the cluster to which it contributes most, of those where it is high.
 
     Parameters
     ----------
@@ -69,31 +68,31 @@ def genes(
     -------
     Axes
     """
-    entry = found(adata, key)
-    check_at_least("n_genes", n_genes, 1)
-    weight = np.linalg.norm(np.asarray(entry["model"]["weights"], dtype=np.float64), axis=1)
+    record = read_record(adata, key)
+    check_integer("n_genes", n_genes, 1)
+    weight = record.model.gene_weights
     if not weight.size:
-        raise ValueError("No gene was selected: there is nothing to draw.")
-    order = np.argsort(-weight, kind="stable")[:n_genes]
-    home = contributions(entry).argmax(axis=0)[order]
-    names = selected_genes(entry)[order]
+        raise InputError("No gene was selected: there is nothing to draw.")
+    order = order_by_weight(record)[:n_genes]
+    marker_of = contributions(record).argmax(axis=0)[order]
+    names = record.model.genes[order]
     ax = one_axes(ax, save, width=4.6, height=1.2 + 0.19 * max(6, len(order)))
     _, names_of_clusters = clusters_of(adata, key)
     colours = cluster_colours(len(names_of_clusters))
     at = np.arange(len(order))
-    for cluster in np.unique(home):
-        here = home == cluster
+    for cluster in np.unique(marker_of):
+        here = marker_of == cluster
         ax.barh(
             at[here],
             weight[order][here],
             color=colours[cluster],
-            label=shown_name(names_of_clusters[cluster]),
+            label=_cluster_title(names_of_clusters[cluster]),
         )
     ax.set_yticks(at, labels=names, fontsize=8, parse_math=False)
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("weight (row norm of W)")
     ax.set_title(f"{len(order)} of {len(weight)} selected genes")
-    ax.legend(frameon=False, fontsize=8, loc="lower right", title="speaks for", title_fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="lower right", title="marker of", title_fontsize=8)
     return saved(ax, save)
 
 
@@ -124,27 +123,26 @@ def dotplot(
     -------
     Axes
     """
-    entry = found(adata, key)
-    check_at_least("n_genes", n_genes, 1)
-    pairs = top_genes(entry, n_genes)
-    if not pairs:
-        raise ValueError("No gene speaks for a cluster: there is nothing to draw.")
+    record = read_record(adata, key)
+    pairs = _top_genes(record, n_genes)
     columns = [j for j, _ in pairs]
-    mean = np.asarray(entry["clusters"]["mean"])[:, columns]
-    fraction = np.asarray(entry["clusters"]["fraction"])[:, columns]
+    mean = record.clusters.mean[:, columns]
+    fraction = record.clusters.fraction[:, columns]
     k = len(mean)
     ax = one_axes(ax, save, width=2.4 + 0.24 * len(columns), height=1.9 + 0.3 * k)
     x, y = np.meshgrid(np.arange(len(columns)), np.arange(k))
-    shown = ax.scatter(x, y, c=_per_gene(mean), s=4 + 130 * fraction, cmap="Reds",
-                       edgecolors="0.4", linewidths=0.4, vmin=0, vmax=1)  # fmt: skip
-    names = selected_genes(entry)[columns]
+    dots = ax.scatter(x, y, c=_per_gene(mean), s=4 + 130 * fraction, cmap="Reds",
+                      edgecolors="0.4", linewidths=0.4, vmin=0, vmax=1)  # fmt: skip
+    names = record.model.genes[columns]
     ax.set_xticks(np.arange(len(columns)), labels=names, rotation=90, fontsize=8, parse_math=False)
     ax.set_yticks(
-        np.arange(k), labels=[shown_name(name) for name in clusters_of(adata, key)[1]], fontsize=8
+        np.arange(k),
+        labels=[_cluster_title(name) for name in clusters_of(adata, key)[1]],
+        fontsize=8,
     )
     ax.set(xlim=(-0.7, len(columns) - 0.3), ylim=(k - 0.4, -0.6))
     _bands(ax, [cluster for _, cluster in pairs])
-    ax.figure.colorbar(shown, ax=ax, shrink=0.7, pad=0.02, label="mean, scaled per gene")
+    ax.figure.colorbar(dots, ax=ax, shrink=0.7, pad=0.02, label="mean, scaled per gene")
     handles = [ax.scatter([], [], s=4 + 130 * share, c="0.6", label=f"{share:.0%}")
                for share in (0.25, 0.5, 1.0)]  # fmt: skip
     ax.legend(handles=handles, title="cells expressing", title_fontsize=8, fontsize=8, ncols=3,
@@ -153,7 +151,7 @@ def dotplot(
 
 
 def _per_gene(values: NDArray[Any]) -> NDArray[Any]:
-    """Scale every column to the range from 0 to 1."""
+    """Return the values with every column scaled to the range from 0 to 1."""
     low, high = values.min(axis=0), values.max(axis=0)
     return (values - low) / np.where(high > low, high - low, 1.0)
 
@@ -196,23 +194,20 @@ def heatmap(
     -------
     Axes
     """
-    entry = found(adata, key)
-    check_at_least("n_genes", n_genes, 1)
-    pairs = top_genes(entry, n_genes)
-    if not pairs:
-        raise ValueError("No gene speaks for a cluster: there is nothing to draw.")
-    names = selected_genes(entry)[[j for j, _ in pairs]]
+    record = read_record(adata, key)
+    pairs = _top_genes(record, n_genes)
+    names = record.model.genes[[j for j, _ in pairs]]
     codes, names_of_clusters = clusters_of(adata, key)
     cells = np.arange(len(codes))
     if len(cells) > MOST_CELLS:
         cells = np.sort(np.random.RandomState(random_state).permutation(len(cells))[:MOST_CELLS])
     cells = cells[np.argsort(codes[cells], kind="stable")]
-    values = expression_of(adata, entry, names, cells)
+    values = expression_of(adata, record, names, cells)
     low = np.minimum(np.quantile(values, 0.01, axis=0), 0)
     span = np.maximum(np.quantile(values, 0.99, axis=0) - low, 1e-12)
     ax = one_axes(ax, save, width=7.5, height=1.6 + 0.16 * len(names))
     scaled = np.clip((values - low) / span, 0, 1).T
-    shown = ax.imshow(
+    image = ax.imshow(
         scaled, aspect="auto", cmap="magma_r", vmin=0, vmax=1, interpolation="nearest"
     )
     ax.set_yticks(np.arange(len(names)), labels=names, fontsize=7, parse_math=False)
@@ -225,5 +220,5 @@ def heatmap(
     ax.tick_params(length=0)
     ax.set_xlabel("cells, by cluster" + (f" ({len(cells):,} of {len(codes):,})"
                   if len(cells) < len(codes) else ""))  # fmt: skip
-    ax.figure.colorbar(shown, ax=ax, shrink=0.7, pad=0.02, label="expression, scaled per gene")
+    ax.figure.colorbar(image, ax=ax, shrink=0.7, pad=0.02, label="expression, scaled per gene")
     return saved(ax, save)

@@ -1,4 +1,4 @@
-"""How the fit went, and how its clusters compare with known labels."""
+"""Convergence, the path of numbers of genes, and clusters against known labels."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from ksparse.path import FeaturePath
-from ksparse.plotting import COLOURS, one_axes, saved
-from ksparse.tl._data import check_adata, found, known_labels
+from ksparse._errors import InputError
+from ksparse._plotting import COLOURS, one_axes, saved
+from ksparse.scverse.fields import read_labels
+from ksparse.scverse.labels import known_labels, sorted_confusion
+from ksparse.scverse.schema import check_adata, read_path, read_record
+from ksparse.selection.path import FeaturePath
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["clusters_vs_labels", "convergence", "path", "sorted_confusion"]
+__all__ = ["clusters_vs_labels", "convergence", "path"]
 
 
 def convergence(
@@ -37,11 +39,10 @@ def convergence(
     Returns
     -------
     Axes
-        That of the cost; the axis of the labels is its twin.
+        The axes of the cost; the changed labels are on their twin.
     """
-    entry = found(adata, key)
-    cost = np.asarray(entry["history"]["cost"])
-    changed = np.asarray(entry["history"]["labels_changed"])
+    record = read_record(adata, key)
+    cost, changed = record.history["cost"], record.history["labels_changed"]
     loops = np.arange(1, len(cost) + 1)
     ax = one_axes(ax, save, width=4.8, height=3.4)
     first = ax.plot(loops, cost, "o-", color=COLOURS[0], label="cost")
@@ -52,8 +53,8 @@ def convergence(
     twin.set_ylabel("labels changed (1 − ARI)", color=COLOURS[5])
     twin.set_ylim(0, max(0.05, 1.1 * float(np.nanmax(changed, initial=0.0))))
     twin.spines["top"].set_visible(False)
-    done = "settled" if bool(entry["results"]["converged"]) else "not settled"
-    ax.set_title(f"{len(cost)} loops, {done}")
+    end = "converged" if record.results.converged else "not converged"
+    ax.set_title(f"{len(cost)} loops, {end}")
     ax.legend(handles=first + second, frameon=False, fontsize=8)
     return saved(ax, save)
 
@@ -70,7 +71,7 @@ def path(
     Parameters
     ----------
     result : AnnData or FeaturePath
-        An object with the result of `ksparse.tl.path`, or what that returned.
+        An object with the result of `ksparse.tl.path`, or what `ksparse.tl.path` returned.
     key : str, default="ksparse_path"
         The `key_added` of `ksparse.tl.path`.
     ax : sequence of two matplotlib Axes, optional
@@ -84,11 +85,10 @@ def path(
     """
     if not isinstance(result, FeaturePath):
         check_adata(result)
-        table = result.uns.get(key)
-        if table is None:
-            raise ValueError(f"adata.uns[{key!r}] holds no path: run ksparse.tl.path first.")
-        columns = {name: np.asarray(values) for name, values in table.items() if np.ndim(values)}
-        result = FeaturePath(columns, [], np.empty((0, 0), dtype=np.int32))
+        stored = read_path(result, key)
+        if stored is None:
+            raise InputError(f"adata.uns[{key!r}] holds no path: run ksparse.tl.path first.")
+        result = FeaturePath(stored.columns, [], np.empty((0, 0), dtype=np.int32))
     axes = result.plot(ax)
     saved(axes[0], save)
     return axes
@@ -121,16 +121,16 @@ def clusters_vs_labels(
     -------
     Axes
     """
-    found(adata, key)
+    read_record(adata, key)
     truth, known = known_labels(adata, labels)
-    clusters = np.asarray(adata.obs[key].astype(str), dtype=str)
+    clusters = read_labels(adata, key)
     names, ids, table = sorted_confusion(truth[known], clusters[known])
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     longest = max(len(name) for name in names)
     ax = one_axes(
         ax, save, width=2.6 + 0.5 * len(ids) + 0.07 * longest, height=1.6 + 0.34 * len(names)
     )
-    shown = ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    image = ax.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (i, j), count in np.ndenumerate(table):
         if count:
             colour = "white" if share[i, j] > 0.55 else "black"
@@ -140,20 +140,5 @@ def clusters_vs_labels(
     ax.set(xlabel="cluster", ylabel=labels)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    ax.figure.colorbar(shown, ax=ax, shrink=0.8, pad=0.02, label="share of the class")
+    ax.figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02, label="share of the class")
     return saved(ax, save)
-
-
-def sorted_confusion(truth: Any, clusters: Any) -> tuple[list[str], list[str], Any]:
-    """Classes, clusters, and counts, with each class beside the cluster matched to it."""
-    names, rows = np.unique(truth, return_inverse=True)
-    ids, columns = np.unique(clusters, return_inverse=True)
-    table = np.zeros((names.size, ids.size), dtype=np.int64)
-    np.add.at(table, (rows, columns), 1)
-    by_number = np.argsort([int(i) if str(i).isdigit() else 0 for i in ids], kind="stable")
-    table, ids = table[:, by_number], ids[by_number]
-    match = np.full(names.size, ids.size)
-    which, home = linear_sum_assignment(table, maximize=True)
-    match[which] = home
-    order = np.lexsort((-table.sum(axis=1), match))
-    return [str(n) for n in names[order]], [str(i) for i in ids], table[order]

@@ -1,29 +1,29 @@
-"""From a path to AnnData: which reader, and what all of them must hold to."""
+"""From a path to AnnData: find the format, check the file, read it, check the result."""
 
 from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ksparse.readers._hdf5 import read_h5, read_loom
-from ksparse.readers._mtx import is_mtx_folder, read_mtx
-from ksparse.readers._npz import read_npz
-from ksparse.readers._table import read_table
-from ksparse.readers._zarr import is_zarr, read_zarr
+from ksparse._errors import InputError, Term, warn
+from ksparse._names import repeated
+from ksparse.io.archives import TooLargeError, one_line
+from ksparse.readers._format import Format, ReadOptions
+from ksparse.readers._registry import candidates
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = ["read"]
 
-KINDS = ".h5ad, .zarr, .h5 (10x), a folder with matrix.mtx, .loom, .csv, .tsv (or .gz), .npz"
-TABLES = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+INSTALL = "install it with  pip install 'ksparse[anndata]'"
 
 
 def read(
@@ -32,6 +32,7 @@ def read(
     transpose: bool = False,
     label_column: str | None = None,
     unique_names: bool = False,
+    check: bool = True,
 ) -> AnnData:
     """Read a data file: .h5ad, .zarr, 10x .h5 or folder, .loom, .csv, .tsv, .npz.
 
@@ -44,7 +45,11 @@ def read(
     label_column : str, optional
         A column of a table that holds labels, not numbers.
     unique_names : bool, default=False
-        Whether to number repeated names of cells and genes; otherwise they are refused.
+        Whether to number repeated names of cells and genes; otherwise they raise ValueError.
+    check : bool, default=True
+        Whether to go through .h5ad, .h5, .loom and .zarr in another process first, because the
+        libraries that read them may crash on a damaged file. Without it a damaged file may end
+        this process; a file that you trust is read sooner.
 
     Returns
     -------
@@ -54,12 +59,19 @@ def read(
     Raises
     ------
     ValueError
-        If the file is damaged, or not of a kind that can be read. Nothing in a file is ever
-        executed: pickled objects are refused, and so are links to other files.
+        If the file is damaged, takes too long to check, or is not of a kind that can be read.
+        Nothing in a file is ever executed: pickled objects are refused, and so are links to
+        other files.
     MemoryError
         If it holds more than fits in memory.
     OSError
         If there is no such file, or it may not be read.
+    ImportError
+        If a package that reads such files is not installed.
+
+    See Also
+    --------
+    FORMATS : The formats; others can be added.
 
     Examples
     --------
@@ -74,52 +86,41 @@ def read(
     try:
         import anndata  # noqa: F401
     except ImportError:
-        raise ImportError(
-            "Reading files needs anndata: install it with  pip install 'ksparse[anndata]'"
-        ) from None
+        raise ImportError(f"Reading files needs anndata: {INSTALL}") from None
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-    reader: Callable[[], Any]
-    if path.is_dir() and (suffix == ".zarr" or is_zarr(path)):
-        reader = lambda: read_zarr(path)  # noqa: E731
-    elif path.is_dir():
-        if not is_mtx_folder(path):
-            raise ValueError(f"{path} is a folder without matrix.mtx, and no .zarr: give {KINDS}.")
-        reader = lambda: read_mtx(path)  # noqa: E731
-    elif suffix in (".h5ad", ".h5", ".hdf5"):
-        reader = lambda: read_h5(path)  # noqa: E731
-    elif suffix == ".loom":
-        reader = lambda: read_loom(path)  # noqa: E731
-    elif suffix in TABLES:
-        reader = lambda: read_table(path, TABLES[suffix], transpose, label_column)  # noqa: E731
-    elif suffix == ".npz":
-        reader = lambda: read_npz(path, transpose)  # noqa: E731
-    elif suffix == ".mtx":
-        raise ValueError(f"{path} is one file of three: give its folder, {path.parent}.")
-    else:
-        raise ValueError(f"{path} is of no kind that can be read: give {KINDS}.")
-    if transpose and suffix not in (*TABLES, ".npz"):
-        raise ValueError(f"transpose is for tables, and {path.name} says which way round it is.")
-    adata = _guarded(path, reader)
+    formats = candidates(path)
+    if transpose and not any(each.takes_transpose for each in formats):
+        raise InputError(
+            Term("transpose", True), f" is for tables, and {path.name} says which way round it is."
+        )
+    with _one_sentence_errors(path):
+        adata = _read_first(path, formats, ReadOptions(transpose, label_column), check)
     for name, X in (("X", adata.X), *adata.layers.items()):
         if sp.issparse(X) and hasattr(X, "check_format"):
-            _sound(path, name, X)
-    _check(adata, path, unique_names)
+            _check_indices(path, name, X)
+    _check_content(adata, path)
+    _check_unique(adata, path, unique_names)
     return adata
 
 
-def _sound(path: Path, name: Any, X: Any) -> None:
-    """Refuse a sparse matrix whose indices point elsewhere: compiled code would follow them."""
-    try:
-        X.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged, in {name}: {_first_line(error)}") from None
+def _read_first(path: Path, formats: list[Format], options: ReadOptions, watched: bool) -> Any:
+    """Check a file and return what the first of its formats makes of it."""
+    for check in dict.fromkeys(each.check for each in formats):
+        if check is not None:
+            check(path, watched)
+    for each in formats:
+        adata = each.read(path, options)
+        if adata is not None:
+            return adata
+    names = " or ".join(each.description for each in formats)
+    raise InputError(f"{path} does not hold what a file of {names} holds.")
 
 
-def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
-    """Read; whatever a library stumbles over in a damaged file becomes one sentence."""
+@contextmanager
+def _one_sentence_errors(path: Path) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into one sentence with its name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(Observation|Variable) names are not unique")
         warnings.filterwarnings("ignore", "Transforming to str index")  # even if it is empty
@@ -127,19 +128,24 @@ def _guarded(path: Path, reader: Callable[[], Any]) -> Any:
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # too large for float32
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         try:
-            return reader()
-        except (ValueError, OSError, MemoryError, ImportError) as error:
-            _let_go(error)
-            # Ours name the file; those of libraries may not, and may have many lines.
-            if str(path) in str(error) and "\n" not in str(error):
+            yield
+        except Exception as error:  # the errors of libraries are not documented
+            _clear_frames(error)
+            if isinstance(error, InputError | TooLargeError):
                 raise
-            raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error
-        except Exception as error:  # the libraries' ways to fail are not documented
-            _let_go(error)
-            raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error
+            if isinstance(error, OSError) and error.filename is not None:
+                raise  # the system's, which names the file
+            reason = f"{path} cannot be read: {_first_line(error)}"
+            for kind in (FileNotFoundError, PermissionError, MemoryError):
+                if isinstance(error, kind):
+                    raise kind(reason) from error
+            if isinstance(error, ImportError):
+                needed = error.name or _first_line(error)
+                raise ImportError(f"Reading {path} needs {needed}: {INSTALL}") from error
+            raise InputError(reason) from error
 
 
-def _let_go(error: BaseException | None) -> None:
+def _clear_frames(error: BaseException | None) -> None:
     """Empty the frames that an error keeps alive.
 
     h5py <= 3.10 holds its lock while a loop over a group is not done: whoever keeps the error
@@ -155,32 +161,42 @@ def _first_line(error: BaseException) -> str:
     return lines[0].strip() if lines else type(error).__name__
 
 
-def _check(adata: AnnData, path: Path, unique_names: bool) -> None:
+def _check_indices(path: Path, name: Any, X: Any) -> None:
+    """Raise if the indices of a sparse matrix are out of range: compiled code would use them."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"{path} is damaged, in {one_line(name)}: {_first_line(error)}") from None
+
+
+def _check_content(adata: AnnData, path: Path) -> None:
+    """Raise if there are no data, or if X does not hold numbers."""
     if adata.n_obs == 0 or adata.n_vars == 0:
-        raise ValueError(f"{path} holds {adata.n_obs} cells x {adata.n_vars} genes: no data.")
-    for what, names, number in (
+        raise InputError(f"{path} holds {adata.n_obs} cells x {adata.n_vars} genes: no data.")
+    if adata.X is None and not adata.layers:
+        raise InputError(f"{path} has neither X nor layers: no data.")
+    dtype = getattr(adata.X, "dtype", None)
+    if dtype is not None and np.dtype(dtype).kind not in "fiub":
+        raise InputError(f"{path} holds {dtype} values in X, which must be numbers.")
+
+
+def _check_unique(adata: AnnData, path: Path, unique_names: bool) -> None:
+    """Raise if names of cells or genes are repeated, or number them and warn."""
+    for what, names, make_unique in (
         ("cell", adata.obs_names, adata.obs_names_make_unique),
         ("gene", adata.var_names, adata.var_names_make_unique),
     ):
         if names.is_unique:
             continue
-        repeated = names[names.duplicated()]
+        again = repeated(names)
+        first = f"(the first is {str(again[0])!r})"
         if not unique_names:
-            raise ValueError(
-                f"{path} has {len(repeated)} repeated {what} names (the first is "
-                f"{str(repeated[0])!r}): give --unique-names to number them."
+            raise InputError(
+                f"{path} has {len(again)} repeated {what} names {first}: give ",
+                Term("unique_names", True),
+                " to number them.",
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            number()
-        warnings.warn(
-            f"{len(repeated)} repeated {what} names were numbered (the first is "
-            f"{str(repeated[0])!r}).",
-            UserWarning,
-            stacklevel=3,
-        )
-    if adata.X is None and not adata.layers:
-        raise ValueError(f"{path} has neither X nor layers: no data.")
-    values = getattr(adata.X, "dtype", None)
-    if values is not None and np.dtype(values).kind not in "fiub":
-        raise ValueError(f"{path} holds {values} values in X, which must be numbers.")
+            make_unique()
+        warn(f"{len(again)} repeated {what} names were numbered {first}.", stacklevel=3)

@@ -1,4 +1,4 @@
-"""Folders of zarr; nothing in them is executed, and no promise is believed unchecked."""
+"""AnnData in folders of zarr; nothing in them is executed, and declared sizes are checked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ksparse.promises import check_promise
+from ksparse._errors import InputError
+from ksparse.io.archives import check_declared_size
+from ksparse.readers._format import Format, ReadOptions
 from ksparse.readers._watched import probe
 
-__all__ = ["is_zarr", "read_zarr"]
+__all__ = ["ZARR"]
 
-# Ways to pack data. There are others, and one of them is pickle, which executes.
+# Ways to pack data. There are others, and one of them is pickle, which runs code.
 CODECS = {
     "adler32", "astype", "base64", "bitround", "blosc", "bytes", "bz2", "categorize", "crc32",
     "crc32c", "delta", "endian", "fletcher32", "fixedscaleoffset", "gzip", "jenkins_lookup3",
@@ -25,39 +27,59 @@ METADATA = (".zarray", ".zmetadata", "zarr.json")
 PACKING = ("codecs", "compressor", "compressors", "filters", "index_codecs")
 
 
-def is_zarr(path: Path) -> bool:
-    """Whether a folder is one of zarr."""
-    return any((path / name).is_file() for name in (".zgroup", "zarr.json", ".zmetadata"))
+def _recognises(path: Path) -> bool:
+    """Return whether a folder is one of zarr, by its name or its files."""
+    markers = (".zgroup", "zarr.json", ".zmetadata")
+    return path.is_dir() and (
+        path.suffix.lower() == ".zarr" or any((path / name).is_file() for name in markers)
+    )
 
 
-def read_zarr(path: Path) -> Any:
-    """Read AnnData from a folder of zarr."""
-    import anndata
+def _check_zarr(path: Path, watched: bool) -> None:
+    """Raise if a folder is damaged, declares too much, runs code, or refers to other places.
 
-    stored, promised = 0, 0.0
+    If not `watched`, no process is started, and only the metadata are looked at.
+    """
+    stored, of_all, of_each = 0, 0.0, 0.0
     for file in path.rglob("*"):
         if file.is_symlink() and path.resolve() not in file.resolve().parents:
-            raise ValueError(f"{path} refers to another place in {file.name}: copy it there.")
+            raise InputError(f"{path} refers to another place in {file.name}: copy it there.")
         if not file.is_file():
             continue
         stored += file.stat().st_size
         if file.name in METADATA:
-            try:
-                tree = json.loads(file.read_bytes())
-            except (ValueError, RecursionError):
-                raise ValueError(f"{path} is damaged, in {file.relative_to(path)}.") from None
-            own = 0.0
-            for node in _nodes(tree):
-                _check_codecs(path, node)
-                own += _promised(node)
-            promised = max(promised, own) if file.parent == path else promised + own
-    check_promise(path, promised, stored)
-    probe(path, "zarr", stored)
+            declared = _check_metadata(path, file)
+            if file.parent == path:  # may repeat the metadata of the whole folder
+                of_all += declared
+            else:
+                of_each += declared
+    check_declared_size(path, max(of_all, of_each), stored)
+    if watched:
+        probe(path, "zarr", stored)
+
+
+def _check_metadata(path: Path, file: Path) -> float:
+    """Raise if a file of metadata is damaged or names an unknown codec; return declared bytes."""
+    try:
+        tree = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is damaged, in {file.relative_to(path)}.") from None
+    declared = 0.0
+    for node in _nodes(tree):
+        _check_codecs(path, node)
+        declared += _declared_bytes(node)
+    return declared
+
+
+def _read_zarr(path: Path, options: ReadOptions) -> Any:
+    """Return AnnData of a folder."""
+    import anndata
+
     return anndata.read_zarr(path)
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """All objects of a tree, itself included."""
+    """Yield all objects of a tree of JSON, itself included."""
     stack = [tree]
     while stack:
         item = stack.pop()
@@ -69,6 +91,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _check_codecs(path: Path, node: dict[str, Any]) -> None:
+    """Raise if an array is packed in a way that is not listed in `CODECS`."""
     for key in PACKING:
         entries = node.get(key)
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -76,14 +99,14 @@ def _check_codecs(path: Path, node: dict[str, Any]) -> None:
                 continue
             name = str(entry.get("id", entry.get("name"))).removeprefix("numcodecs.")
             if name not in CODECS:
-                raise ValueError(
+                raise InputError(
                     f"{path} is packed with {name!r}, which is not read: it may execute what is in "
                     "the file."
                 )
 
 
-def _promised(node: dict[str, Any]) -> float:
-    """Bytes of an array, or of one of its chunks if that is larger."""
+def _declared_bytes(node: dict[str, Any]) -> float:
+    """Return the bytes of an array, or of one of its chunks if that is larger."""
     shape = node.get("shape")
     grid = node.get("chunk_grid")
     chunks = node.get("chunks")
@@ -100,17 +123,26 @@ def _product(numbers: list[Any]) -> float:
 
 
 def _item_size(dtype: Any) -> float:
-    """Bytes of a value, about."""
+    """Return about how many bytes a value takes."""
     if isinstance(dtype, dict):
         configuration = dtype.get("configuration")
         length = configuration.get("length_bytes") if isinstance(configuration, dict) else None
         return float(length) if isinstance(length, int) else 8.0
     if not isinstance(dtype, str):  # a record
         return 8.0 * len(dtype) if isinstance(dtype, list) else 8.0
-    found = re.fullmatch(r"[<>|=]?([a-zA-Z]+)(\d{1,9})", dtype)
-    if found is None:
+    match = re.fullmatch(r"[<>|=]?([a-zA-Z]+)(\d{1,9})", dtype)
+    if match is None:
         return 8.0
-    kind, number = found[1], float(found[2])
+    kind, number = match[1], float(match[2])
     if kind == "U":
         return 4 * number
     return number / 8 if len(kind) > 1 else number  # "float32", "<f4"
+
+
+ZARR = Format(
+    name="zarr",
+    description=".zarr",
+    recognises=_recognises,
+    read=_read_zarr,
+    check=_check_zarr,
+)

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about what was found."""
+"""A report of a result: one self-contained HTML page."""
 
 from ksparse.report._page import write_report
 

@@ -1,4 +1,4 @@
-"""Cells and their expression in few bytes: whole numbers, deflated, as text."""
+"""Coordinates and expression of cells in few bytes: whole numbers, deflated, as text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse.layout import layout
-from ksparse.tl._data import expression_of, projected
+from ksparse.scverse.expression import expression_of
+from ksparse.scverse.fields import read_layout, read_projection
+from ksparse.scverse.layout import METHODS, layout
+from ksparse.scverse.schema import Record
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -20,25 +22,22 @@ __all__ = ["packed_cells", "packed_genes"]
 
 # Cells that are drawn, and bytes that the expression of genes may take in the page.
 MOST_CELLS, GENE_BYTES = 50_000, 3_000_000
-# Steps of the colour scale: fine, or coarse where that would be too much.
+# Steps of the colour scale: fine, or coarse where that would take too many bytes.
 LEVELS = (255, 15)
+# Genes whose expression is read together: cells x genes may be large.
+N_TOGETHER = 400
 
 
 def packed(values: bytes) -> str:
-    """Deflate and write as base64."""
+    """Return bytes deflated, as base64."""
     return base64.b64encode(zlib.compress(values, 9)).decode()
 
 
 def packed_cells(
     adata: AnnData, key: str, codes: NDArray[Any], label_codes: NDArray[Any] | None
 ) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """The picture of the cells, and which of them are drawn."""
-    methods = [method for method in ("tsne", "umap") if f"{key}_{method}" in adata.obsm]
-    method = methods[0] if methods else "tsne"
-    if methods:
-        points = np.asarray(adata.obsm[f"{key}_{method}"], dtype=np.float64)
-    else:
-        points = layout(projected(adata, key), method=method).astype(np.float64)
+    """Return the coordinates and codes of the cells that are drawn, and which these are."""
+    method, points = _coordinates(adata, key)
     drawn = np.arange(adata.n_obs)
     if drawn.size > MOST_CELLS:
         drawn = np.sort(np.random.RandomState(0).permutation(drawn.size)[:MOST_CELLS])
@@ -62,42 +61,63 @@ def packed_cells(
     }, drawn
 
 
+def _coordinates(adata: AnnData, key: str) -> tuple[str, NDArray[np.float64]]:
+    """Return the method and the coordinates of the first layout that is stored, or of a new one."""
+    for method in METHODS:
+        stored = read_layout(adata, key, method)
+        if stored is not None:
+            return method, stored.astype(np.float64)
+    return METHODS[0], layout(read_projection(adata, key), method=METHODS[0]).astype(np.float64)
+
+
 def _codes(values: NDArray[Any]) -> str:
     return packed(values.astype("<u2").tobytes())
 
 
 def packed_genes(
-    adata: AnnData, entry: Any, genes: NDArray[Any], drawn: NDArray[np.intp]
+    adata: AnnData, record: Record, genes: NDArray[Any], drawn: NDArray[np.intp]
 ) -> tuple[list[str | None], NDArray[Any], NDArray[Any], int]:
-    """Expression of each gene in steps between its ends, both ends, and the number of steps.
+    """Return the expression of each gene in steps between its ends, both ends, and their number.
 
-    Genes with the largest weights come first, and those that find no room are None.
+    The genes come in the order of their weights; those for which there is no room are None.
     """
-    if not len(genes):
-        return [], np.zeros(0), np.zeros(0), LEVELS[0]
-    there = np.isin(genes, np.asarray(adata.var_names, dtype=object).astype(str))
+    columns, lows, tops = _steps(adata, record, genes, drawn)
+    packed_columns = [None if column is None else packed(column.tobytes()) for column in columns]
+    if _n_bytes(packed_columns).sum() <= GENE_BYTES:
+        return packed_columns, lows, tops, LEVELS[0]
+    step = LEVELS[0] // LEVELS[1]
+    for i, column in enumerate(columns):
+        if column is not None:  # uint8 is too small for the sum
+            coarse = (column.astype(np.uint16) + step // 2) // step
+            packed_columns[i] = packed(coarse.astype(np.uint8).tobytes())
+    fits = np.cumsum(_n_bytes(packed_columns)) <= GENE_BYTES
+    return (
+        [text if fit else None for text, fit in zip(packed_columns, fits, strict=True)],
+        lows, tops, LEVELS[1],
+    )  # fmt: skip
+
+
+def _n_bytes(texts: list[str | None]) -> NDArray[np.int64]:
+    return np.array([0 if text is None else len(text) for text in texts], dtype=np.int64)
+
+
+def _steps(
+    adata: AnnData, record: Record, genes: NDArray[Any], drawn: NDArray[np.intp]
+) -> tuple[list[NDArray[np.uint8] | None], NDArray[Any], NDArray[Any]]:
+    """Return the expression of each gene in fine steps (None: not in adata), and both ends."""
     lows, tops = np.zeros(len(genes)), np.zeros(len(genes))
-    columns: list[NDArray[Any] | None] = [None] * len(genes)
-    for start in range(0, len(genes), 400):  # not all at once: cells x genes may be large
-        part = [i for i in range(start, min(start + 400, len(genes))) if there[i]]
-        if part:
-            values = expression_of(adata, entry, genes[part], drawn)
-            lows[part] = values.min(axis=0, initial=0)
-            tops[part] = values.max(axis=0, initial=0)
-            span = tops[part] - lows[part]
-            scaled = (values - lows[part]) / np.where(span > 0, span, 1)
-            steps = np.rint(scaled * LEVELS[0]).astype(np.uint8)
-            for i, column in zip(part, steps.T, strict=True):
-                columns[i] = np.ascontiguousarray(column)
-    out = [None if column is None else packed(column.tobytes()) for column in columns]
-    levels = LEVELS[0]
-    if sum(len(text) for text in out if text) > GENE_BYTES:
-        levels = LEVELS[1]
-        step = LEVELS[0] // LEVELS[1]
-        for i, column in enumerate(columns):
-            if column is not None:  # uint8 is too small for the sum
-                coarse = (column.astype(np.uint16) + step // 2) // step
-                out[i] = packed(coarse.astype(np.uint8).tobytes())
-        room = GENE_BYTES - np.cumsum([len(text) if text else 0 for text in out])
-        out = [text if left >= 0 else None for text, left in zip(out, room, strict=True)]
-    return out, lows, tops, levels
+    columns: list[NDArray[np.uint8] | None] = [None] * len(genes)
+    present = np.isin(genes, np.asarray(adata.var_names, dtype=object).astype(str))
+    for start in range(0, len(genes), N_TOGETHER):
+        part = [i for i in range(start, min(start + N_TOGETHER, len(genes))) if present[i]]
+        if not part:
+            continue
+        values = expression_of(adata, record, genes[part], drawn)
+        lows[part] = values.min(axis=0, initial=0)
+        tops[part] = values.max(axis=0, initial=0)
+        span = tops[part] - lows[part]
+        scaled = (values - lows[part]) / np.where(span > 0, span, 1)
+        steps = np.rint(scaled * LEVELS[0]).astype(np.uint8)
+        for i, column in zip(part, steps.T, strict=True):
+            columns[i] = np.ascontiguousarray(column)
+    return columns, lows, tops

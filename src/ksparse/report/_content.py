@@ -1,27 +1,28 @@
-"""What a report tells, as plain lists, numbers and text."""
+"""The content of a report, as plain lists, numbers and text."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ksparse._errors import InputError, Term
+from ksparse._plotting import COLOURS, cluster_colours
 from ksparse.metrics import summary
-from ksparse.pl._genes import top_genes
-from ksparse.pl._results import sorted_confusion
-from ksparse.plotting import COLOURS, cluster_colours
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
-from ksparse.tl._data import clusters_of, found, label_column, selected_genes
-from ksparse.tl._rank_genes import contributions
+from ksparse.scverse.labels import MOST_CLASSES, clusters_of, label_column, sorted_confusion
+from ksparse.scverse.markers import contributions, order_by_weight, top_genes
+from ksparse.scverse.schema import Record, read_path, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["read_run", "report_content"]
+__all__ = ["report_content"]
 
-MOST_LABELS = 200
+# Genes in the dot plot: up to so many for each cluster, and about so many in all.
+MOST_TOP, MOST_DOTS = 5, 45
 
 
 def report_content(
@@ -32,67 +33,78 @@ def report_content(
     title: str | None,
     run: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Everything that the page shows."""
-    entry = found(adata, key)
+    """Return everything that the page shows."""
+    record = read_record(adata, key)
     run = run or {}
     codes, names = clusters_of(adata, key)
     size = np.bincount(codes, minlength=len(names))
-    content: dict[str, Any] = {
+    known = _KnownLabels(adata, labels, np.asarray(names)[codes])
+    notes = [str(note) for note in run.get("notes", [])]
+    if known.note and not run:  # the command line has noted it
+        notes.append(known.note)
+    cells, drawn = packed_cells(adata, key, codes, known.codes)
+    genes, cells["levels"] = _genes(adata, record, drawn)
+    named_tables, command = tables(record, run)
+    return {
         "title": str(title or "") or f"{len(names)} clusters of {adata.n_obs:,} cells",
         "n_cells": adata.n_obs,
         "clusters": _groups(names, size),
-        "labels": None,
-        "confusion": None,
         "palette": list(COLOURS),
+        **known.content(),
+        "label_name": labels,
+        "cells": cells,
+        "genes": genes,
+        "genes_hint": _genes_hint(genes),
+        "dots": _dots(record, genes, len(names)),
+        "history": {name: _numbers(record.history[name]) for name in ("cost", "labels_changed")},
+        "convergence": convergence_text(record),
+        "path": _path(adata, path_key, len(names)),
+        "story": story(record, size, labels, known.scores, run, known.scored),
+        "tiles": _tiles(adata, record, len(names), known.scores),
+        "notes": notes,
+        "tables": named_tables,
+        "command": command,
     }
-    label_codes = None
-    scored = "cells"
-    scores: dict[str, float] = {}
-    notes: list[str] = [str(note) for note in run.get("notes", [])]
-    if labels is not None:
+
+
+class _KnownLabels:
+    """Known labels of the cells, and the scores of the clusters against them."""
+
+    def __init__(self, adata: AnnData, labels: str | None, clusters: NDArray[Any]) -> None:
+        self.codes: NDArray[np.intp] | None = None
+        self.scores: dict[str, float] = {}
+        self.scored, self.note = "cells", ""
+        if labels is None:
+            return
         truth, known = label_column(adata, labels)
         if not known.any():
-            raise ValueError(f"labels={labels!r} is missing for all {known.size} cells.")
-        if not known.all() and not run:  # the command line has noted it
-            notes.append(f"{int((~known).sum()):,} cells have no {labels}, and are not scored.")
-        scored = "cells" if known.all() else "labelled cells"
-        values, label_codes = np.unique(truth, return_inverse=True)
-        if values.size > MOST_LABELS:
-            raise ValueError(
-                f"labels={labels!r} has {values.size} distinct values, which should be <= "
-                f"{MOST_LABELS}: give a column of classes."
-            )
-        content["labels"] = _groups([str(v) for v in values], np.bincount(label_codes))
-        clusters = np.asarray(names)[codes]
-        scores = summary(truth[known], clusters[known])
-        classes, ids, counts = sorted_confusion(truth[known], clusters[known])
-        content["confusion"] = {"classes": classes, "clusters": ids, "counts": counts.tolist()}
-        content["scores"] = [
-            ["accuracy (best matching)", f"{scores['accuracy']:.1%}"],
-            ["adjusted Rand index", f"{scores['ari']:.3f}"],
-            ["normalised mutual information", f"{scores['nmi']:.3f}"],
-        ]
-    content["label_name"] = labels
-    content["cells"], drawn = packed_cells(adata, key, codes, label_codes)
-    content["genes"], content["cells"]["levels"] = _genes(adata, entry, drawn)
-    hidden = sum(gene["values"] is None for gene in content["genes"])
-    content["genes_hint"] = (
-        "Click a row to colour the cells by the gene; highlight a cluster to bring its genes to "
-        "the top."
-        + (f" To keep the page small, {hidden} genes cannot be shown on the cells." * (hidden > 0))
-    )
-    rank_of = {gene["place"]: i for i, gene in enumerate(content["genes"])}
-    n_top = max(1, min(5, 45 // max(1, len(names))))
-    content["dots"] = [[rank_of[j], cluster] for j, cluster in top_genes(entry, n_top)]
-    content["history"] = {name: _numbers(entry["history"][name])
-                          for name in ("cost", "labels_changed")}  # fmt: skip
-    content["convergence"] = convergence_text(entry)
-    content["path"] = _path(adata, path_key, len(names))
-    content["story"] = story(entry, size, labels, scores, run, scored)
-    content["tiles"] = _tiles(adata, entry, len(names), scores)
-    content["notes"] = notes
-    content["tables"], content["command"] = tables(entry, run)
-    return content
+            raise InputError(Term("labels", labels), f" is missing for all {known.size} cells.")
+        if not known.all():
+            self.scored = "labelled cells"
+            self.note = f"{int((~known).sum()):,} cells have no {labels}, and are not scored."
+        self.classes, self.codes = np.unique(truth, return_inverse=True)
+        if self.classes.size > MOST_CLASSES:
+            raise InputError(
+                Term("labels", labels), f" has {self.classes.size} distinct values, which should "
+                f"be <= {MOST_CLASSES}: give a column of classes.",
+            )  # fmt: skip
+        self.scores = summary(truth[known], clusters[known])
+        self.confusion = sorted_confusion(truth[known], clusters[known])
+
+    def content(self) -> dict[str, Any]:
+        """Return classes, confusion and scores."""
+        if self.codes is None:
+            return {"labels": None, "confusion": None}
+        classes, clusters, counts = self.confusion
+        return {
+            "labels": _groups([str(name) for name in self.classes], np.bincount(self.codes)),
+            "confusion": {"classes": classes, "clusters": clusters, "counts": counts.tolist()},
+            "scores": [
+                ["accuracy (best matching)", f"{self.scores['accuracy']:.1%}"],
+                ["adjusted Rand index", f"{self.scores['ari']:.3f}"],
+                ["normalised mutual information", f"{self.scores['nmi']:.3f}"],
+            ],
+        }
 
 
 def _groups(names: list[str], size: Any) -> list[dict[str, Any]]:
@@ -104,27 +116,26 @@ def _groups(names: list[str], size: Any) -> list[dict[str, Any]]:
 
 
 def _tiles(
-    adata: AnnData, entry: Any, n_clusters: int, scores: dict[str, float]
+    adata: AnnData, record: Record, n_clusters: int, scores: dict[str, float]
 ) -> list[list[str]]:
     out = [
         ["cells", f"{adata.n_obs:,}"],
         ["clusters", str(n_clusters)],
-        ["genes selected", f"{int(entry['results']['n_features']):,}"],
-        ["genes looked at", f"{int(entry['results']['n_genes']):,}"],
+        ["genes selected", f"{record.results.n_features:,}"],
+        ["genes in all", f"{record.results.n_genes:,}"],
     ]
     if scores:
         out += [["accuracy", f"{scores['accuracy']:.1%}"], ["ARI", f"{scores['ari']:.3f}"]]
     return out
 
 
-def _genes(adata: AnnData, entry: Any, drawn: Any) -> tuple[list[dict[str, Any]], int]:
-    model, clusters = entry["model"], entry["clusters"]
-    weight = np.linalg.norm(np.asarray(model["weights"], dtype=np.float64), axis=1)
-    order = np.argsort(-weight, kind="stable")
-    shares = contributions(entry)
-    mean, fraction = np.asarray(clusters["mean"]), np.asarray(clusters["fraction"])
-    names = selected_genes(entry)
-    values, lows, tops, levels = packed_genes(adata, entry, names[order], drawn)
+def _genes(adata: AnnData, record: Record, drawn: Any) -> tuple[list[dict[str, Any]], int]:
+    """Return the selected genes by decreasing weight, and the steps of their expression."""
+    names, weight = record.model.genes, record.model.gene_weights
+    order = order_by_weight(record)
+    shares = contributions(record)
+    mean, fraction = record.clusters.mean, record.clusters.fraction
+    values, lows, tops, levels = packed_genes(adata, record, names[order], drawn)
     out = [
         {
             "rank": rank + 1,
@@ -144,13 +155,31 @@ def _genes(adata: AnnData, entry: Any, drawn: Any) -> tuple[list[dict[str, Any]]
     return out, levels
 
 
+def _genes_hint(genes: list[dict[str, Any]]) -> str:
+    hidden = sum(gene["values"] is None for gene in genes)
+    hint = (
+        "Click a row to colour the cells by the gene; highlight a cluster to bring its genes to "
+        "the top."
+    )
+    if hidden:
+        hint += f" To keep the page small, {hidden} genes cannot be shown on the cells."
+    return hint
+
+
+def _dots(record: Record, genes: list[dict[str, Any]], n_clusters: int) -> list[list[int]]:
+    """Return pairs (rank of a gene, cluster) for the dot plot."""
+    rank_of = {gene["place"]: i for i, gene in enumerate(genes)}
+    n_top = max(1, min(MOST_TOP, MOST_DOTS // max(1, n_clusters)))
+    return [[rank_of[j], cluster] for j, cluster in top_genes(record, n_top)]
+
+
 def _path(adata: AnnData, path_key: str, n_clusters: int) -> dict[str, Any] | None:
-    table = adata.uns.get(path_key)
-    if table is None or int(table["n_clusters"]) != n_clusters:
+    path = read_path(adata, path_key)
+    if path is None or path.n_clusters != n_clusters:
         return None
     names = ("n_features", "eta", "explained", "agreement", "silhouette", "accuracy", "ari", "nmi")
-    out: dict[str, Any] = {name: _numbers(table[name]) for name in names if name in table}
-    return out | {"best": int(table["best"])}
+    columns = {name: _numbers(path.columns[name]) for name in names if name in path.columns}
+    return columns | {"best": path.best}
 
 
 def _number(value: Any) -> float | None:
@@ -160,9 +189,3 @@ def _number(value: Any) -> float | None:
 
 def _numbers(values: Any) -> list[float | None]:
     return [_number(value) for value in np.asarray(values).ravel()]
-
-
-def read_run(adata: AnnData, key: str) -> dict[str, Any]:
-    """What the command line stored of its run."""
-    text = adata.uns.get(key, {}).get("run")
-    return dict(json.loads(str(text))) if text is not None else {}

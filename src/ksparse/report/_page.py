@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ksparse.files import new_file
+from ksparse.io.files import new_file
 from ksparse.report._content import report_content
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def write_report(
     title: str | None = None,
     run: dict[str, Any] | None = None,
 ) -> Path:
-    """Write a report that opens in a browser: cells, genes, clusters, how it was done.
+    """Write a report for a browser: cells, genes, clusters, convergence and settings.
 
     One file that loads nothing from a network. At most 50,000 cells are drawn.
 
@@ -48,11 +48,11 @@ def write_report(
     labels : str, optional
         Column of `adata.obs` with true labels.
     path_key : str, default="ksparse_path"
-        Where `ksparse.tl.path` wrote its table; without it the report has no such part.
+        Where `ksparse.tl.path` wrote its table; without it the report has no such section.
     title : str, optional
         Title of the page.
     run : dict, optional
-        What the command line tells of its run: command, input, seconds.
+        The account that the command line gives of its run: command, input, seconds.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def write_report(
 
 
 def render_page(content: dict[str, Any]) -> str:
-    """Fill the template. Only our own script may run: its hash is in the page's policy."""
+    """Return the page. Only its own script may run: its hash is in the page's policy."""
     folder = files("ksparse.report")
     parts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
     script = '"use strict";\n(() => {\n' + "\n".join(parts) + "\n})();\n"
@@ -92,11 +92,11 @@ def render_page(content: dict[str, Any]) -> str:
         "data": as_json(content),
     }
     template = (folder / "page.html").read_text(encoding="utf-8")
-    # In one pass: what stands in the data is not looked at again.
+    # In one pass: what is in the data is not replaced again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
 
 
 def as_json(content: Any) -> str:
-    """JSON without characters that could end a script element."""
+    """Return JSON without characters that could end a script element."""
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

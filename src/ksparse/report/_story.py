@@ -1,25 +1,28 @@
-"""The words of a report."""
+"""The text of a report."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+
+from ksparse.scverse.schema import Record, Results
 
 __all__ = ["convergence_text", "story", "tables"]
 
 
 def story(
-    entry: Any,
+    record: Record,
     size: Any,
     labels: str | None,
     scores: dict[str, float],
     run: dict[str, Any],
     scored: str,
 ) -> str:
-    """What was done, in one paragraph."""
-    results = entry["results"]
-    n, d = int(results["n_features"]), int(results["n_genes"])
+    """Return a paragraph about the result and the method."""
+    n, d = record.results.n_features, record.results.n_genes
     source = run.get("input", {}).get("name")
     start = f"In {source}, ksparse" if source else "ksparse"
     sizes = f"{size.min():,} to {size.max():,} cells" if len(size) > 1 else f"{size[0]:,} cells"
@@ -27,39 +30,37 @@ def story(
         f"{start} put {int(np.sum(size)):,} cells in {len(size)} clusters ({sizes}) and selected "
         f"{n:,} of {d:,} genes that define them."
     ]
-    if str(results["normalized"]) == "log1p":
+    if record.log_normalised:
         text.append("Counts were scaled to 10,000 per cell and log-transformed.")
     else:
-        text.append("The values were used as they are.")
+        text.append("The values were not transformed.")
     text.append(
-        "Clusters and genes were found together, by alternating k-means on a sparse projection of "
-        "the cells with the search for that projection."
+        "Clusters and genes were computed together, by alternating k-means on a sparse projection "
+        "of the cells with the estimation of that projection."
     )
     if scores and labels is not None:
         text.append(
             f"Compared with the known labels ({labels}), {scores['accuracy']:.1%} of the {scored} "
             f"are in the cluster matched to their class (ARI {scores['ari']:.3f}, NMI "
-            f"{scores['nmi']:.3f}); these labels had no part in the search."
+            f"{scores['nmi']:.3f}); these labels were not used by the fit."
         )
     return " ".join(text)
 
 
-def convergence_text(entry: Any) -> str:
-    """How the alternation ended."""
-    results = entry["results"]
-    loops = int(results["n_iter"])
-    end = "Labels and genes settled" if bool(results["converged"]) else "Stopped before settling"
-    gap = float(results["gap"])
-    text = f"{end} after {loops} loop{'' if loops == 1 else 's'}."
-    if np.isfinite(gap):
+def convergence_text(record: Record) -> str:
+    """Return sentences about convergence."""
+    results = record.results
+    end = "Labels and genes converged" if results.converged else "Stopped before convergence"
+    text = f"{end} after {results.n_iter} loop{'' if results.n_iter == 1 else 's'}."
+    if np.isfinite(results.gap):
         text += (
-            f" The last projection is certified: its objective is at most {max(gap, 0):.1g} "
-            "(relative) above the optimum."
+            f" The last projection is certified: its objective is at most {max(results.gap, 0):.1g}"
+            " (relative) above the optimum."
         )
     return text
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         items = [str(item) for item in value.ravel()[:6]]
         more = f", ... ({value.size} in all)" if value.size > len(items) else ""
@@ -71,13 +72,17 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _rows(values: Any) -> list[list[str]]:
-    return [[str(name), _shown(value)] for name, value in values.items()]
+def _rows(values: Mapping[str, Any]) -> list[list[str]]:
+    return [[str(name), _text(value)] for name, value in values.items()]
 
 
-def tables(entry: Any, run: dict[str, Any]) -> tuple[list[Any], str]:
-    """Named tables of everything that was set or used, and how to run it again."""
-    starts = entry["starts"]
+def _result_rows(results: Results) -> list[list[str]]:
+    return _rows({name: value for name, value in asdict(results).items() if value is not None})
+
+
+def tables(record: Record, run: dict[str, Any]) -> tuple[list[Any], str]:
+    """Return named tables of results and settings, and the command or call to repeat them."""
+    starts = record.starts
     tried = [
         [str(name), f"score {float(score):.3f}, {int(loops)} loops" + (", chosen" * bool(chosen))]
         for name, score, loops, chosen in zip(
@@ -85,17 +90,17 @@ def tables(entry: Any, run: dict[str, Any]) -> tuple[list[Any], str]:
         )
     ]
     if len(tried) > 1:
-        tried.append(["rule", "a later one is chosen if better by two standard errors"])
+        tried.append(["rule", "a later start is chosen if it is better by two standard errors"])
     out = [
-        ["Result", _rows(entry["results"])],
-        ["Parameters", _rows(entry["params"])],
+        ["Result", _result_rows(record.results)],
+        ["Parameters", _rows(record.params)],
         ["Starts that were compared", tried],
     ]
     for title, name in (("Input", "input"), ("Options", "options"), ("Seconds", "seconds")):
         if run.get(name):
             out.append([title, _rows(run[name])])
-    out.append(["Versions", _rows(entry["versions"])])
-    return out, str(run["command"]) if run.get("command") else _call(entry["params"])
+    out.append(["Versions", _rows(record.versions)])
+    return out, str(run["command"]) if run.get("command") else _call(record.params)
 
 
 def _call(params: Any) -> str:

@@ -30,7 +30,7 @@ function sortBy(column, down) {
 }
 
 function header() {
-  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "speaks for"], ...clusterNames.map((name, i) => [`c${i}`, name])];
+  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "marker of"], ...clusterNames.map((name, i) => [`c${i}`, name])];
   const row = make("tr");
   for (const [column, title] of columns) {
     const sorted = table.sort === column ? (table.down ? "descending" : "ascending") : "none";

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from ksparse._errors import InputError, Term
 from ksparse.normalise import log_normalise
 
 __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
@@ -17,7 +18,7 @@ __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
 @dataclass(frozen=True)
 class SimulatedCounts:
-    """Counts and the truth behind them.
+    """Simulated counts with their clusters and markers.
 
     Attributes
     ----------
@@ -26,7 +27,7 @@ class SimulatedCounts:
     labels : ndarray of int
         Cluster of each sample.
     markers : ndarray of bool
-        Which features differ between clusters.
+        Mask of the features that differ between clusters.
     """
 
     counts: Any
@@ -71,7 +72,7 @@ def simulate_counts(
     """Simulate counts like those of single cells: overdispersed, of unequal depth, many zeros.
 
     Features have gamma-distributed means, samples have random depths, and each cluster has
-    `n_markers` features of its own that are raised or lowered. Cluster sizes fall from the
+    `n_markers` features that are raised or lowered in it alone. Cluster sizes decrease from the
     first to the last.
 
     Parameters
@@ -83,7 +84,7 @@ def simulate_counts(
     fold_change : float
         Mean log2 fold change of a marker.
     zeros : float
-        Share of the counts that are lost, before those that are zero by themselves.
+        Share of the counts that are set to zero, besides those that are drawn as zero.
     random_state : int, RandomState or None
         Seed.
 
@@ -99,14 +100,17 @@ def simulate_counts(
     ((100, 500), 120)
     """
     if n_samples < n_clusters or n_clusters < 1:
-        raise ValueError(f"n_samples={n_samples} should be >= n_clusters={n_clusters} >= 1.")
+        raise InputError(
+            Term("n_samples", n_samples), " should be >= ", Term("n_clusters", n_clusters), " >= 1."
+        )
     if n_clusters * n_markers > n_features:
-        raise ValueError(
-            f"n_clusters * n_markers = {n_clusters * n_markers} should be <= "
-            f"n_features={n_features}."
+        raise InputError(
+            f"n_clusters * n_markers = {n_clusters * n_markers} should be <= ",
+            Term("n_features", n_features),
+            ".",
         )
     if not 0 <= zeros < 1:
-        raise ValueError(f"zeros={zeros} must be between 0 and 1.")
+        raise InputError(Term("zeros", zeros), " must be at least 0 and less than 1.")
     rng = check_random_state(random_state)
     share = 1.0 / np.arange(2, n_clusters + 2)
     labels = np.searchsorted(
@@ -119,11 +123,11 @@ def simulate_counts(
     depth = np.abs(rng.normal(1.0, 0.25, n_samples)) + 0.05
     log2_fold = np.zeros((n_clusters, n_features))
     for cluster in range(n_clusters):
-        own = slice(cluster * n_markers, (cluster + 1) * n_markers)
+        markers_of_cluster = slice(cluster * n_markers, (cluster + 1) * n_markers)
         size = np.abs(rng.normal(fold_change, 0.4, n_markers))
-        log2_fold[cluster, own] = size * rng.choice([1, 1, -1], n_markers)
+        log2_fold[cluster, markers_of_cluster] = size * rng.choice([1, 1, -1], n_markers)
     rows = []
-    for start in range(0, n_samples, 1000):  # in blocks: the full table is never dense
+    for start in range(0, n_samples, 1000):  # in blocks, so that the table is never dense
         part = slice(start, start + 1000)
         mean = depth[part, None] * base * 2.0 ** log2_fold[labels[part]]
         counts = rng.poisson(mean * rng.gamma(50.0, 1 / 50.0, mean.shape))

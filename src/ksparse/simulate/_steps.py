@@ -1,4 +1,4 @@
-"""The steps of SCsim: which genes differ where, who shows it, counts, dropout."""
+"""The steps of SCsim: genes of the populations, fold changes, counts, doublets, dropout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
     "draw_counts",
     "draw_doublets",
     "drop_out",
+    "expressed_folds",
     "fold_changes",
     "population_labels",
-    "shown_folds",
 ]
 
 Floats = NDArray[np.float64]
@@ -37,12 +37,12 @@ TYPES = ("DE", "DM", "DP", "DC")
 OFF = -10.0
 # Cells whose means are in memory together, and size of the negative binomial counts.
 BLOCK, DISPERSION = 500, 50.0
-# Sweeps over the genes of a cell after which no more counts are lost (two are usual).
+# Sweeps over the genes of a cell after which no more counts are set to zero (two are usual).
 MOST_SWEEPS = 200
 
 
 def population_labels(n_cells: int, sizes: Sequence[float]) -> Ints:
-    """Cells in the order of their populations."""
+    """Return the population of each cell, in increasing order."""
     ends = np.rint(np.cumsum(sizes) / 100 * n_cells).astype(int)
     ends = np.maximum(ends, np.arange(1, ends.size + 1))  # no population is empty
     ends = np.minimum(ends, n_cells - np.arange(ends.size)[::-1])
@@ -51,7 +51,7 @@ def population_labels(n_cells: int, sizes: Sequence[float]) -> Ints:
 
 @dataclass(frozen=True)
 class Genes:
-    """Which genes belong to which population, with which type; owned genes come first."""
+    """The population and type of each gene; genes that belong to a population come first."""
 
     types: NDArray[np.str_]
     population: Ints
@@ -59,6 +59,7 @@ class Genes:
 
     @classmethod
     def draw(cls, n_genes: int, marker_shares: Any, shares: Any, up_shares: Any) -> Genes:
+        """Return genes with the given shares."""
         types = np.full(n_genes, "NDE")
         population = np.full(n_genes, -1, dtype=np.intp)
         up = np.zeros(n_genes, dtype=bool)
@@ -78,6 +79,7 @@ class Genes:
         return cls(types, population, up)
 
     def of(self, k: int, name: str) -> Ints:
+        """Return the genes of a type that belong to population `k`."""
         return np.flatnonzero((self.population == k) & (self.types == name))
 
 
@@ -92,11 +94,11 @@ def _take(pool: Floats, n: int, rng: np.random.Generator) -> Floats:
 def fold_changes(
     genes: Genes, trajectories: Sequence[Sequence[int]], strength: str, rng: np.random.Generator
 ) -> Floats:
-    """log2 fold change of each gene in each population."""
-    owned = genes.population >= 0
+    """Return the log2 fold change of each gene in each population."""
+    is_marker = genes.population >= 0
     (up_mean, up_size), (down_mean, down_size) = STRENGTHS[strength]
-    n_up = max(1, int((owned & genes.up).sum()))
-    n_down = max(1, int((owned & ~genes.up).sum()))
+    n_up = max(1, int((is_marker & genes.up).sum()))
+    n_down = max(1, int((is_marker & ~genes.up).sum()))
     ups = _negative_binomial(up_mean, up_size, n_up, rng) / 10
     downs = -_negative_binomial(down_mean, down_size, n_down, rng) / 10
     k = int(genes.population.max(initial=-1)) + 1
@@ -121,7 +123,7 @@ def _along(
     folds: Floats, genes: Ints, path: Sequence[int], ups: Floats, downs: Floats,
     rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Genes that rise or fall along a trajectory: half of them each."""
+    """Set the fold changes of genes along a trajectory: half of them rise, half of them fall."""
     half = len(path) // 2
     off = np.setdiff1d(np.arange(folds.shape[1]), path)
     for i, gene in enumerate(genes):
@@ -136,7 +138,7 @@ def _along(
 
 
 def _different(draws: Floats) -> Floats:
-    """Double a draw that equals an earlier one."""
+    """Return draws, with those doubled that equal an earlier one."""
     out = draws.copy()
     for i in range(1, out.size):
         if out[i] in out[:i]:
@@ -145,20 +147,20 @@ def _different(draws: Floats) -> Floats:
 
 
 def _subsets(n_rows: int, members: Ints, n: int, rng: np.random.Generator) -> Ints:
-    """For each row, `n` of the members at random."""
+    """Return `n` random members for each row."""
     if n == 0:
         return np.empty((n_rows, 0), dtype=np.intp)
     order = np.argpartition(rng.random((n_rows, members.size)), n - 1, axis=1)[:, :n]
     return members[order]
 
 
-def shown_folds(
+def expressed_folds(
     genes: Genes, folds: Floats, labels: Ints, trajectories: Sequence[Sequence[int]],
     mixing: float, rng: np.random.Generator,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """log2 fold change that each cell shows, for the genes that are owned (the first ones)."""
-    n_owned = int((genes.population >= 0).sum())
-    out = np.zeros((labels.size, n_owned), dtype=np.float32)
+    """Return the log2 fold change of each cell, for the genes that belong to a population."""
+    n_markers = int((genes.population >= 0).sum())
+    out = np.zeros((labels.size, n_markers), dtype=np.float32)
     for p in range(int(genes.population.max(initial=-1)) + 1):
         cells = np.flatnonzero(labels == p)
         q = int(np.rint(mixing * cells.size))
@@ -196,7 +198,7 @@ def shown_folds(
 
 
 def _partners(p: int, paths: Sequence[Sequence[int]]) -> list[int]:
-    """The next population on each trajectory; at its end the one before."""
+    """Return the next population on each trajectory; at its end the one before."""
     out = set()
     for path in paths:
         at = list(path).index(p)
@@ -207,7 +209,7 @@ def _partners(p: int, paths: Sequence[Sequence[int]]) -> list[int]:
 def draw_batches(
     n_cells: int, batches: Sequence[float], rng: np.random.Generator
 ) -> tuple[Ints, Floats]:
-    """Batch of each cell, and its factor."""
+    """Return the batch of each cell, and its factor."""
     if len(batches) == 1:
         return np.zeros(n_cells, dtype=np.intp), np.ones(n_cells)
     levels = [1.0]
@@ -222,6 +224,7 @@ def draw_batches(
 def draw_doublets(
     n_cells: int, share: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], list[Ints]]:
+    """Return a mask of the doublets, and the donors of each."""
     n = min(int(np.floor(share * n_cells + 1e-9)), n_cells // 4)
     order = rng.permutation(n_cells)
     chosen, pool = np.sort(order[:n]), order[n : 4 * n]
@@ -236,7 +239,7 @@ def draw_counts(
     means: Any, n_cells: int, is_doublet: NDArray[np.bool_], donors: list[Ints],
     rng: np.random.Generator,
 ) -> list[NDArray[Any]]:  # fmt: skip
-    """Blocks of negative binomial counts."""
+    """Return negative binomial counts in blocks of cells."""
     which = dict(zip(np.flatnonzero(is_doublet).tolist(), donors, strict=True))
     blocks = []
     for start in range(0, n_cells, BLOCK):
@@ -250,7 +253,7 @@ def draw_counts(
 
 
 def drop_out(blocks: list[NDArray[Any]], target: float, rng: np.random.Generator) -> Any:
-    """Lose counts until each cell has its share of zeros; genes of low mean lose first."""
+    """Set counts to zero until each cell has its share of zeros; return all as CSR."""
     n_genes = blocks[0].shape[1]
     zeros = np.concatenate([(block == 0).mean(axis=1) for block in blocks])
     if np.median(zeros) < target:
@@ -262,13 +265,13 @@ def drop_out(blocks: list[NDArray[Any]], target: float, rng: np.random.Generator
         chance = _chances(np.asarray(mean), rng)
         for i, block in enumerate(blocks):
             goal = wanted[i * BLOCK : i * BLOCK + len(block)].astype(np.int64)
-            _lose(block, goal, chance, int(rng.integers(2**31)))
+            _zero_out(block, goal, chance, int(rng.integers(2**31)))
     rows = [sp.csr_array(block.astype(np.float32)) for block in blocks]
     return sp.csr_array(sp.vstack(rows, format="csr"))
 
 
 def _chances(mean: Floats, rng: np.random.Generator) -> Floats:
-    """Probability that a gene is lost at one visit."""
+    """Return the probability that the count of a gene is set to zero at one visit."""
     weight = 0.4 * np.exp(-0.4 * mean)
     chance = weight / (weight.max() + 0.025)
     kind = rng.random(chance.size)
@@ -278,10 +281,11 @@ def _chances(mean: Floats, rng: np.random.Generator) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _lose(block: Any, goal: Any, chance: Any, seed: int) -> None:
-    """Visit the genes of each cell in random order, again and again; lose each with its chance.
+def _zero_out(block: Any, goal: Any, chance: Any, seed: int) -> None:
+    """Set counts to zero with the chance of their gene, in sweeps over the genes of each cell.
 
-    After a loss the next gene is passed over in that sweep, as in SCsim.
+    Genes come in random order. After a count that is set to zero, the next gene is skipped in
+    that sweep, as in SCsim.
     """
     np.random.seed(seed)
     n_genes = block.shape[1]
@@ -294,7 +298,7 @@ def _lose(block: Any, goal: Any, chance: Any, seed: int) -> None:
         for _ in range(MOST_SWEEPS):
             if zeros >= goal[c] or left == 0:
                 break
-            kept = 0
+            n_left = 0
             i = 0
             while i < left:
                 gene = order[i]
@@ -303,12 +307,12 @@ def _lose(block: Any, goal: Any, chance: Any, seed: int) -> None:
                         block[c, gene] = 0
                         zeros += 1
                     i += 1
-                    if i < left:  # passed over
-                        order[kept] = order[i]
-                        kept += 1
+                    if i < left:  # skipped
+                        order[n_left] = order[i]
+                        n_left += 1
                 else:
-                    order[kept] = gene
-                    kept += 1
+                    order[n_left] = gene
+                    n_left += 1
                 i += 1
-            left = kept
+            left = n_left
             np.random.shuffle(order[:left])

@@ -1,4 +1,4 @@
-"""Tools for AnnData, in scanpy's manner: results are written into the object."""
+"""Tools for AnnData, in the style of scanpy: results are written into the object."""
 
 from ksparse.tl._embed import embed
 from ksparse.tl._fit import ksparse

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ksparse.layout import layout
-from ksparse.tl._data import projected
+from ksparse.scverse.fields import read_projection, write_layout
+from ksparse.scverse.layout import layout
+from ksparse.scverse.schema import copy_adata
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -31,7 +32,8 @@ def embed(
         The `key_added` of these results.
     method : {"tsne", "umap"}, default="tsne"
         "umap" needs the package umap-learn, which comes with scanpy. With "tsne" and more
-        than 5,000 cells, as many are laid out and the others are placed among their nearest.
+        than 5,000 cells, a sample of 5,000 is laid out and the others are placed among their
+        nearest neighbours.
     random_state : int or None, default=0
         Seed.
     copy : bool, default=False
@@ -54,8 +56,8 @@ def embed(
     >>> adata.obsm["ksparse_tsne"].shape
     (100, 2)
     """
-    points = layout(projected(adata, key), method=method, random_state=random_state)
+    points = layout(read_projection(adata, key), method=method, random_state=random_state)
     if copy:
-        adata = adata.to_memory() if adata.isbacked else adata.copy()
-    adata.obsm[f"{key}_{method}"] = points
+        adata = copy_adata(adata)
+    write_layout(adata, key, method, points)
     return adata if copy else None

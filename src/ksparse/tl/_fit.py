@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import platform
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ksparse.assignment import margins
+from ksparse._errors import InputError
 from ksparse.estimator import KSparse
-from ksparse.inputs import UNIMPORTANT
-from ksparse.matrix import Blocks
-from ksparse.tl._data import (
-    check_adata,
+from ksparse.params import NO_EFFECT
+from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.fields import (
     check_free,
-    check_gene_names,
-    check_key,
-    expression,
-    gene_mask,
     make_room,
-    pick_columns,
-    storable,
+    write_cells,
+    write_genes,
+    write_memberships,
+)
+from ksparse.scverse.markers import cluster_profiles
+from ksparse.scverse.schema import (
+    Model,
+    Record,
+    Results,
+    check_adata,
+    check_key,
+    copy_adata,
+    package_versions,
+    write_record,
 )
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["ksparse", "write_labels", "write_margins"]
+__all__ = ["ksparse"]
 
 
 def ksparse(
@@ -47,8 +52,8 @@ def ksparse(
 ) -> AnnData | None:
     """Cluster cells and select the genes that define the clusters.
 
-    `adata` may be in memory or backed by a file (what is found is then written to the
-    object, not to the file: save it with `adata.write`). `adata.raw` is never read.
+    `adata` may be in memory or backed by a file (results are then written to the object, not to
+    the file: save it with `adata.write`). `adata.raw` is never read.
 
     Parameters
     ----------
@@ -84,7 +89,7 @@ def ksparse(
     `.obs[key_added]` : categorical of str
         Cluster of each cell, "0" is the largest.
     `.obs[key_added + "_margin"]` : float
-        How clear the cluster of each cell is: 1 at its centre, 0 half-way to the next.
+        1 for a cell at the centre of its cluster, 0 half-way to the next cluster.
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
     `.var[key_added + "_selected"]` : bool
@@ -92,13 +97,13 @@ def ksparse(
     `.var[key_added + "_weight"]` : float
         Weight of each gene (norm of its row of W); 0 if not selected.
     `.varm[key_added]` : ndarray, genes x components
-        The projection W; column c speaks for cluster c.
+        The projection W; column c belongs to cluster c.
     `.uns[key_added]["params"]` : dict
         Parameters that were given; those that are None are left out.
     `.uns[key_added]["results"]` : dict
         n_features, eta, gap (of the last W-step), converged, n_iter, n_cells, n_genes,
-        normalized: what was done to the data, and n_passes: how often data in a file or a
-        dask array were gone through.
+        normalized ("log1p" or "no"), and for data in a file or a dask array n_passes: how often
+        they were read.
     `.uns[key_added]["history"]` : dict of ndarray
         Per loop: cost, labels_changed, n_features, eta, gap.
     `.uns[key_added]["starts"]` : dict of ndarray
@@ -109,7 +114,9 @@ def ksparse(
         size, and for the selected genes mean and fraction (of cells where the gene is not
         zero) in each cluster.
     `.uns[key_added]["versions"]` : dict of str
-        ksparse, numpy, scipy, scikit-learn, numba, python.
+        ksparse, numpy, scipy, scikit-learn, numba, anndata, python.
+    `.uns[key_added]["encoding"]`, `["version"]`
+        Name and version of this record.
 
     With ``max_labels > 1`` also `.obsm[key_added + "_memberships"]` (0 and 1, cells x
     clusters) and `.obs[key_added + "_log_odds"]` (of several labels against one).
@@ -125,19 +132,18 @@ def ksparse(
     check_adata(adata)
     check_key("key_added", key_added)
     if adata.isbacked and adata.is_view and not copy:
-        raise ValueError("adata is a view of a backed object: call adata.to_memory() first.")
+        raise InputError("adata is a view of a backed object: call adata.to_memory() first.")
     check_gene_names(adata)
     check_free(adata, key_added)
-    mask = gene_mask(adata, mask_var)
+    columns = selected_columns(adata, mask_var)
     if copy:
-        adata = adata.to_memory() if adata.isbacked else adata.copy()
+        adata = copy_adata(adata)
     limit = options.get("memory_limit")
-    X, normalized = expression(adata, layer, normalize, memory_limit=limit)
-    if mask is not None:
-        X = pick_columns(X, np.flatnonzero(mask))
+    X, normalized = read_expression(adata, layer, normalize, columns=columns, memory_limit=limit)
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
-    ).fit(X)
+    )
+    projected = model.fit_project(X)
     params = {
         "n_clusters": n_clusters,
         "n_features": n_features,
@@ -145,111 +151,50 @@ def ksparse(
         "mask_var": mask_var,
         "normalize": normalize,
         "random_state": random_state,
-        **{name: value for name, value in options.items() if name not in UNIMPORTANT},
+        **{name: value for name, value in options.items() if name not in NO_EFFECT},
     }
+    genes = np.arange(adata.n_vars) if columns is None else columns
+    names = np.asarray(adata.var_names, dtype=object)[genes].astype(str)
     make_room(adata, key_added)
-    genes = np.arange(adata.n_vars) if mask is None else np.flatnonzero(mask)
-    _write(adata, key_added, model, X, genes, storable(params), normalized)
+    write_cells(adata, key_added, model.labels_, projected, model.centroids_)
+    write_genes(adata, key_added, genes, model.weights_)
+    if model.max_labels > 1:
+        write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_)
+    write_record(adata, key_added, _record(model, X, names, params, normalized))
     return adata if copy else None
 
 
-def write_labels(adata: AnnData, key: str, labels: NDArray[Any], n_clusters: int) -> None:
-    """Write clusters as categories "0", "1", ..."""
-    import pandas
-
-    names = [str(cluster) for cluster in range(n_clusters)]
-    adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
-
-
-def write_margins(adata: AnnData, key: str, P: Any, labels: Any, centroids: Any) -> None:
-    """Write how clear the cluster of each cell is."""
-    points, centres = (np.asarray(values, dtype=np.float64) for values in (P, centroids))
-    adata.obs[f"{key}_margin"] = margins(points, labels, centres)
-
-
-def _write(
-    adata: AnnData,
-    key: str,
+def _record(
     model: KSparse,
     X: Any,
-    genes: NDArray[np.intp],
+    names: NDArray[np.str_],
     params: dict[str, Any],
     normalized: str | None,
-) -> None:
+) -> Record:
     chosen = np.flatnonzero(model.get_support())
-    selected, weight = np.zeros(adata.n_vars, dtype=bool), np.zeros(adata.n_vars)
-    selected[genes[chosen]] = True
-    weight[genes] = model.feature_importances_
-    W = np.zeros((adata.n_vars, model.weights_.shape[1]), dtype=model.weights_.dtype)
-    W[genes] = model.weights_
-    write_labels(adata, key, model.labels_, model.n_clusters)
-    P = model.project(X)
-    write_margins(adata, key, P, model.labels_, model.centroids_)
-    adata.obsm[key] = P
-    adata.var[f"{key}_selected"] = selected
-    adata.var[f"{key}_weight"] = weight
-    adata.varm[key] = W
-    if model.max_labels > 1:
-        adata.obsm[f"{key}_memberships"] = model.memberships_
-        adata.obs[f"{key}_log_odds"] = model.membership_log_odds_
-    names = np.asarray(adata.var_names, dtype=object)[genes[chosen]].astype(str)
-    adata.uns[key] = {
-        "params": params,
-        "results": {
-            "n_features": model.n_features_selected_,
-            "eta": float(model.eta_),
-            "gap": float(model.gap_),
-            "converged": bool(model.converged_),
-            "n_iter": model.n_iter_,
-            "n_cells": adata.n_obs,
-            "n_genes": int(genes.size),
-            "normalized": normalized or "no",
-            **({} if model.n_passes_ is None else {"n_passes": model.n_passes_}),
-        },
-        "history": dict(model.history_),
-        "starts": {name: np.array(values) for name, values in model.starts_.items()},
-        "model": {
-            "encoding": "ksparse-model",
-            "version": 1,
-            "genes": names,
-            "mean": np.asarray(model.mean_)[chosen],
-            "scale": np.broadcast_to(model.scale_, model.mean_.shape)[chosen].copy(),
-            "weights": model.weights_[chosen],
-            "centroids": model.centroids_,
-            "spread": float(model._spread),
-        },
-        "clusters": _cluster_profiles(X, chosen, model.labels_, model.n_clusters),
-        "versions": _versions(),
-    }
-
-
-def _cluster_profiles(
-    X: Any, columns: NDArray[np.intp], labels: NDArray[Any], n_clusters: int
-) -> dict[str, NDArray[Any]]:
-    """Mean and share of nonzero values of some features in each cluster."""
-    size = np.bincount(labels, minlength=n_clusters)
-    if isinstance(X, Blocks):
-        sums, counts = X.total(_sums_and_counts, (columns, n_clusters), X.cut(labels))
-    else:
-        sums, counts = _sums_and_counts(X, labels, columns, n_clusters)
-    per_cell = 1.0 / np.maximum(size, 1)[:, None]
-    return {"size": size, "mean": sums * per_cell, "fraction": counts * per_cell}
-
-
-def _sums_and_counts(
-    X: Any, labels: NDArray[Any], columns: NDArray[np.intp], n_clusters: int
-) -> NDArray[Any]:
-    """Sums of some features in each cluster, and numbers of nonzero values."""
-    part = X[:, columns]
-    member = sp.csr_array(
-        (np.ones(labels.size), (labels, np.arange(labels.size))), shape=(n_clusters, labels.size)
+    return Record(
+        params=params,
+        results=Results(
+            n_features=model.n_features_selected_,
+            eta=float(model.eta_),
+            gap=float(model.gap_),
+            converged=bool(model.converged_),
+            n_iter=model.n_iter_,
+            n_cells=X.shape[0],
+            n_genes=X.shape[1],
+            normalized=normalized or "no",
+            n_passes=model.n_passes_,
+        ),
+        history=dict(model.history_),
+        starts={name: np.array(values) for name, values in model.starts_.items()},
+        model=Model(
+            genes=names[chosen],
+            mean=np.asarray(model.mean_)[chosen],
+            scale=np.broadcast_to(model.scale_, model.mean_.shape)[chosen].copy(),
+            weights=model.weights_[chosen],
+            centroids=model.centroids_,
+            spread=float(model._spread),
+        ),
+        clusters=cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+        versions=package_versions(),
     )
-    both = member @ part, member @ (part != 0).astype(np.float64)
-    return np.stack([each.toarray() if sp.issparse(each) else each for each in both])
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    packages = ("ksparse", "numpy", "scipy", "scikit-learn", "numba", "anndata")
-    return {name: version(name) for name in packages} | {"python": platform.python_version()}

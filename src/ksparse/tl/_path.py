@@ -1,14 +1,17 @@
-"""How many genes: the path, for AnnData."""
+"""The path of numbers of genes, for AnnData."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ksparse.path import FeaturePath, feature_path
-from ksparse.tl._data import check_adata, check_key, expression, gene_mask, label_column
+from ksparse._errors import InputError, Term
+from ksparse.scverse.expression import read_expression, selected_columns
+from ksparse.scverse.labels import label_column
+from ksparse.scverse.schema import PathRecord, check_adata, check_key, holds_record, write_path
+from ksparse.selection.path import FeaturePath, feature_path
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -30,7 +33,7 @@ def path(
     verbose: int = 0,
     **options: Any,
 ) -> FeaturePath:
-    """Quality of the clusters along numbers of genes; see `ksparse.feature_path`.
+    """Score the clusters along numbers of genes; see `ksparse.feature_path`.
 
     Parameters
     ----------
@@ -56,7 +59,8 @@ def path(
     Returns
     -------
     FeaturePath
-        `.best()` is the smallest number of genes that will do. This field is written:
+        `.best()` is the smallest number of genes that is about as good as any. This field is
+        written:
 
     `.uns[key_added]` : dict of ndarray
         The columns of the table, best and n_clusters. `ksparse.pl.path` draws it.
@@ -71,23 +75,22 @@ def path(
     """
     check_adata(adata)
     check_key("key_added", key_added)
-    if isinstance(adata.uns.get(key_added), Mapping) and "model" in adata.uns[key_added]:
-        raise ValueError(f"key_added={key_added!r} holds a result: give another name.")
+    if holds_record(adata, key_added):
+        raise InputError(Term("key_added", key_added), " holds a result: give another name.")
     truth = None
     if labels is not None:
         truth, known = label_column(adata, labels)
         if not known.all():
-            raise ValueError(
-                f"labels={labels!r} has {int((~known).sum())} missing values: name them, or "
-                "leave these cells out."
-            )
-    mask = gene_mask(adata, mask_var)
-    X, _ = expression(adata, layer, normalize)
-    if mask is not None:
-        X = X[:, np.flatnonzero(mask)]
+            raise InputError(
+                Term("labels", labels), f" has {int((~known).sum())} missing values: name them, or "
+                "leave these cells out.",
+            )  # fmt: skip
+    columns = selected_columns(adata, mask_var)
+    limit = options.get("memory_limit")
+    X, _ = read_expression(adata, layer, normalize, columns=columns, memory_limit=limit)
     result = feature_path(
         X, n_clusters, n_features=n_features, labels=truth, random_state=random_state,
         verbose=verbose, **options,
     )  # fmt: skip
-    adata.uns[key_added] = dict(result.columns) | {"best": result.best(), "n_clusters": n_clusters}
+    write_path(adata, key_added, PathRecord(result.columns, result.best(), n_clusters))
     return result

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ksparse._errors import InputError, Term, warn
 from ksparse.estimator import KSparse
-from ksparse.tl._data import (
-    check_adata,
-    check_free,
-    check_gene_names,
-    check_key,
-    expression,
-    found,
-    make_room,
-    pick_columns,
-    selected_genes,
-)
-from ksparse.tl._fit import write_labels, write_margins
+from ksparse.scverse.expression import check_gene_names, read_expression
+from ksparse.scverse.fields import check_free, make_room, write_cells
+from ksparse.scverse.schema import check_adata, check_key, copy_adata, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = ["predict"]
 
-SHOWN = 5
+# Missing genes that a message names.
+N_NAMED = 5
 
 
 def predict(
@@ -42,10 +34,10 @@ def predict(
     key_added: str | None = None,
     copy: bool = False,
 ) -> AnnData | None:
-    """Place new cells in the clusters that were found in others.
+    """Place new cells in the clusters of a result.
 
-    Genes are aligned by name, and only the selected ones are needed. One that is missing
-    in the new cells is taken to have its mean, which speaks for no cluster.
+    Genes are aligned by name, and only the selected ones are needed. One that is missing in the
+    new cells is replaced by its mean, which favours no cluster.
 
     Parameters
     ----------
@@ -60,10 +52,10 @@ def predict(
         Use this layer of `new_adata`; by default that which the model was fitted on. "X"
         takes its X in any case.
     normalize : {"model", None, "log1p", "auto"}, default="model"
-        "model": what was done to the cells of `model` (nothing, if that is a KSparse). Else
-        as in `ksparse.tl.ksparse`: None takes the values as they are.
+        "model": as the cells of `model` were (not at all, if that is a KSparse). Otherwise as in
+        `ksparse.tl.ksparse`.
     min_share : float, default=0.8
-        Share of the selected genes that must be there. A warning names the missing ones.
+        Share of the selected genes that `new_adata` must have. Warns if any is missing.
     key_added : str, optional
         Under which name to write the results; `key` by default.
     copy : bool, default=False
@@ -77,7 +69,7 @@ def predict(
     `.obs[key_added]` : categorical of str
         Cluster of each cell; the categories are all clusters of `model`.
     `.obs[key_added + "_margin"]` : float
-        How clear the cluster of each cell is: 1 at its centre, 0 half-way to the next.
+        1 for a cell at the centre of its cluster, 0 half-way to the next cluster.
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
 
@@ -97,97 +89,104 @@ def predict(
     check_key("key_added", key_added)
     check_free(new_adata, key_added)
     if key_added in new_adata.uns:
-        raise ValueError(
-            f"new_adata has a result of its own under {key_added!r}: give another key_added."
-        )
+        raise InputError(
+            Term("new_adata"), f" has a result of its own under {key_added!r}: give another "
+            "key_added.",
+        )  # fmt: skip
     if not (isinstance(min_share, int | float) and 0 < min_share <= 1):
-        raise ValueError(f"min_share={min_share!r} must be a number in (0, 1].")
-    if isinstance(model, KSparse):
-        fitted, genes = _selected_part(model)
-        done, fitted_on = "no", None
-    else:
-        entry = found(model, key)
-        stored = entry["model"]
-        fitted = _model_of(stored["weights"], stored["centroids"], stored["mean"], stored["scale"],
-                           float(stored["spread"]))  # fmt: skip
-        genes = selected_genes(entry)
-        done = str(entry["results"]["normalized"])
-        fitted_on = entry["params"].get("layer")
+        raise InputError(Term("min_share", min_share), " must be a number in (0, 1].")
+    fitted = _of_estimator(model) if isinstance(model, KSparse) else _of_result(model, key)
     if normalize == "model":
-        normalize = None if done == "no" else done
-    if not genes.size:
-        raise ValueError("model selected no genes: there is nothing to place cells by.")
-    where = new_adata.var_names.get_indexer(genes)
-    _check_missing(genes[where < 0], genes.size, min_share)
+        normalize = fitted.normalized
+    if not fitted.genes.size:
+        raise InputError("model selected no genes: there is nothing to place cells by.")
+    places = new_adata.var_names.get_indexer(fitted.genes)
+    _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share)
     if copy:
-        new_adata = new_adata.to_memory() if new_adata.isbacked else new_adata.copy()
-    X, _ = expression(new_adata, _layer(new_adata, layer, fitted_on), normalize)
-    here = where >= 0
-    values = pick_columns(X, where[here])
-    # Without a gene is the same as with the gene at its mean, for centred data.
-    fitted = _model_of(fitted.weights_[here], fitted.centroids_, fitted.mean_[here],
-                       fitted.scale_[here], fitted._spread)  # fmt: skip
+        new_adata = copy_adata(new_adata)
+    layer = _layer(new_adata, layer, fitted.layer)
+    present = places >= 0
+    X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
+    # Leaving a gene out is the same as setting it to its mean, for centred data.
+    labels, projected = _place(fitted, present, X)
     make_room(new_adata, key_added)
-    labels, P = fitted.predict(values), fitted.project(values)
-    write_labels(new_adata, key_added, labels, len(fitted.centroids_))
-    write_margins(new_adata, key_added, P, labels, fitted.centroids_)
-    new_adata.obsm[key_added] = P
+    write_cells(new_adata, key_added, labels, projected, fitted.centroids)
     return new_adata if copy else None
 
 
-def _layer(new_adata: AnnData, layer: str | None, fitted_on: Any) -> str | None:
-    """Which layer to read: as asked for, or else as in the fit."""
-    if layer == "X" or (layer is None and fitted_on is None):
-        return None
-    if layer is None and str(fitted_on) not in new_adata.layers:
-        raise ValueError(
-            f"The model was fitted on layer={str(fitted_on)!r}, which new_adata does not have: "
-            "give layer= (the name of a layer, or 'X')."
-        )
-    return str(fitted_on) if layer is None else layer
+class _Fitted(NamedTuple):
+    """The selected genes of a model, and the layer and normalisation of its cells."""
+
+    genes: NDArray[np.str_]
+    mean: NDArray[Any]
+    scale: NDArray[Any]
+    weights: NDArray[Any]
+    centroids: NDArray[Any]
+    normalized: str | None
+    layer: str | None
 
 
-def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> None:
-    if not missing.size:
-        return
-    names = ", ".join(repr(str(name)) for name in missing[:SHOWN])
-    more = f" and {missing.size - SHOWN} more" if missing.size > SHOWN else ""
-    present = n_genes - missing.size
-    if not present:
-        more += " (none is there: are genes in rows, or named otherwise?)"
-    if present < min_share * n_genes:
-        raise ValueError(
-            f"new_adata has {present} of the {n_genes} selected genes, fewer than "
-            f"min_share={min_share:g} of them; missing: {names}{more}."
-        )
-    warnings.warn(
-        f"new_adata lacks {missing.size} of the {n_genes} selected genes, which are taken to "
-        f"have their mean: {names}{more}.",
-        UserWarning,
-        stacklevel=3,
-    )
+def _of_result(adata: AnnData, key: str) -> _Fitted:
+    record = read_record(adata, key)
+    model, done = record.model, record.results.normalized
+    return _Fitted(model.genes, model.mean, model.scale, model.weights, model.centroids,
+                   None if done == "no" else done, record.layer)  # fmt: skip
 
 
-def _selected_part(model: KSparse) -> tuple[KSparse, NDArray[Any]]:
+def _of_estimator(model: KSparse) -> _Fitted:
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
-        raise ValueError(
+        raise InputError(
             "model does not know the names of its features: fit it on a data frame, or give "
             "the AnnData object with the results of ksparse.tl.ksparse."
         )
     chosen = np.flatnonzero(model.get_support())
     scale = np.broadcast_to(model.scale_, model.mean_.shape)
-    part = _model_of(model.weights_[chosen], model.centroids_, model.mean_[chosen], scale[chosen],
-                     model._spread)  # fmt: skip
-    return part, np.asarray(names)[chosen].astype(str)
+    return _Fitted(np.asarray(names)[chosen].astype(str), model.mean_[chosen], scale[chosen],
+                   model.weights_[chosen], model.centroids_, None, None)  # fmt: skip
 
 
-def _model_of(weights: Any, centroids: Any, mean: Any, scale: Any, spread: float) -> KSparse:
-    """A fitted model of the selected genes alone."""
-    model = KSparse(len(centroids))
-    model.weights_, model.centroids_ = np.asarray(weights), np.asarray(centroids)
-    model.mean_, model.scale_ = np.asarray(mean), np.asarray(scale)
-    model._spread = spread
-    model.n_features_in_ = len(weights)
-    return model
+def _place(
+    fitted: _Fitted, present: NDArray[np.bool_], X: Any
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return the clusters of samples that have some of the selected genes, and the projection."""
+    model = KSparse(len(fitted.centroids))
+    model.weights_, model.centroids_ = fitted.weights[present], fitted.centroids
+    model.mean_, model.scale_ = fitted.mean[present], fitted.scale[present]
+    model.n_features_in_ = int(present.sum())
+    return model.predict(X), model.project(X)
+
+
+def _layer(new_adata: AnnData, layer: str | None, fitted_on: str | None) -> str | None:
+    """Return the layer to read: the one that was given, or else that of the fit."""
+    if layer == "X" or (layer is None and fitted_on is None):
+        return None
+    if layer is None and fitted_on not in new_adata.layers:
+        raise InputError(
+            "The model was fitted on ", Term("layer", fitted_on), ", which ", Term("new_adata"),
+            " does not have: give ", Term("layer", text="layer="),
+            " (the name of a layer, or 'X').",
+        )  # fmt: skip
+    return fitted_on if layer is None else layer
+
+
+def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> None:
+    """Warn if selected genes are missing; raise ValueError if too many are."""
+    if not missing.size:
+        return
+    names = ", ".join(repr(str(name)) for name in missing[:N_NAMED])
+    names += f" and {missing.size - N_NAMED} more" if missing.size > N_NAMED else ""
+    n_present = n_genes - missing.size
+    if not n_present:
+        names += " (all are missing: are genes in rows, or named otherwise?)"
+    if n_present < min_share * n_genes:
+        share = Term("min_share", min_share, text=f"min_share={min_share:g}")
+        raise InputError(
+            Term("new_adata"), f" has {n_present} of the {n_genes} selected genes, fewer than ",
+            share, f" of them; missing: {names}.",
+        )  # fmt: skip
+    warn(
+        Term("new_adata"), f" lacks {missing.size} of the {n_genes} selected genes, which are "
+        f"replaced by their means: {names}.", stacklevel=3,
+    )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The terms of errors and warnings in the words of the shell."""
+
+from __future__ import annotations
+
+from ksparse._errors import InputError, InputWarning, Term
+
+__all__ = ["shell_text", "shell_word"]
+
+# {term: option or word}. A value follows its option, or takes the place of "{}".
+WORDS = {
+    "n_clusters": "-k",
+    "ks": "-k",
+    "n_features": "--genes",
+    "n_genes": "--genes",
+    "n_cells": "--cells",
+    "n_samples": "{} cells",
+    "normalize": "--normalize",
+    "layer": "--layer",
+    "mask_var": "--min-cells",
+    "labels": "--label-column",
+    "label_column": "--label-column",
+    "min_share": "--min-share",
+    "max_labels": "--max-labels",
+    "random_state": "--seed",
+    "n_jobs": "--jobs",
+    "method": "--layout",
+    "checkpoint": "--checkpoint",
+    "unique_names": "--unique-names",
+    "transpose": "--transpose",
+    "check": "--check",
+    "methods": "--methods",
+    "preparations": "--preparations",
+    "replicates": "--replicates",
+    "time_limit": "--time-limit",
+    "data": "DATA",
+    "adata": "INPUT",
+    "new_adata": "INPUT",
+    "adata.X": "X",
+    "adata.layers": "the file",
+    "no result": "There is no result in the file",
+    "run first": "it is no result of `ksparse run`",
+}
+# Names that users chose are quoted: they may hold anything.
+QUOTED = ("layer", "labels", "label_column")
+
+
+def shell_word(term: Term) -> str:
+    """Return a term in the words of the shell: "--genes 20" for "n_features=20"."""
+    word = WORDS.get(term.name)
+    if word is None:
+        return str(term)
+    if "{}" in word:
+        return word.format(term.value) if term.has_value else word.replace("{} ", "")
+    if not word.startswith("-") or not term.has_value or term.value is True:
+        return word
+    if term.value is False:
+        return word.replace("--", "--no-", 1)
+    if term.value is None:
+        return f"{word} none"
+    return f"{word} {term.value!r}" if term.name in QUOTED else f"{word} {term.value}"
+
+
+def shell_text(message: BaseException) -> str:
+    """Return the text of an error or a warning, in one line and in the words of the shell."""
+    if isinstance(message, InputError | InputWarning):
+        text = message.render(shell_word)
+    else:
+        text = str(message)
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""The paper: alternating minimisation on arrays."""

@@ -1,0 +1,118 @@
+"""Targets: the points that the projection aims at, one for every cluster."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ksparse.core.y_step import centroids
+from ksparse.matrix import Floats, Ints, Matrix
+
+__all__ = ["TARGETS", "EmbeddingTargets", "ProjectionTargets", "TargetRule"]
+
+
+class TargetRule(Protocol):
+    """Where the W-step aims, given the labels.
+
+    Attributes
+    ----------
+    axis_per_cluster : bool
+        Whether column c of the projection belongs to cluster c (where there are enough
+        components).
+    monotone : bool
+        Whether no step may raise the cost, as in the paper: then every W-step continues from
+        the last one and is solved fully, and no k-means run that raises the cost is taken.
+    """
+
+    axis_per_cluster: bool
+    monotone: bool
+
+    def targets(
+        self,
+        matrix: Matrix,
+        embedding: Floats,
+        labels: Ints,
+        n_clusters: int,
+        centres: Floats | None,
+    ) -> Floats:
+        """Return one row per cluster.
+
+        `centres` are the centroids of the labels in the last projection (None: there is none).
+        """
+        ...
+
+    def first_weights(self, shape: tuple[int, int]) -> Floats | None:
+        """Return the weights from which the first W-step starts (None: any)."""
+        ...
+
+
+class EmbeddingTargets:
+    """Centroids in the spectral embedding, which keep their scale from loop to loop."""
+
+    axis_per_cluster = True
+    monotone = False
+
+    def targets(
+        self,
+        matrix: Matrix,
+        embedding: Floats,
+        labels: Ints,
+        n_clusters: int,
+        centres: Floats | None = None,
+    ) -> Floats:
+        """Return centroids of the embedding, centred, each along an axis of its own.
+
+        The data are centred, so the mean of the targets cannot be fitted and is left out.
+
+        A rotation of the targets changes nothing in the least squares, but it does in the l1
+        norm: a cluster whose target lies along an axis is cheaper to aim at than one whose
+        target lies between several, and the axes of an embedding are arbitrary where
+        singular values are close. So the targets are rotated to where they are nearest to one
+        axis per cluster: to the symmetric square root of their inner products, which does not
+        depend on the axes of the embedding at all. Column c of the projection then belongs to
+        cluster c. (With fewer components than clusters there is no such rotation, and the
+        axes stay those of the embedding.)
+        """
+        mu = centroids(embedding, labels, n_clusters, matrix.sample_weight)
+        sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=n_clusters)
+        mu = mu - sizes @ mu / sizes.sum()
+        if mu.shape[1] < n_clusters:
+            return mu
+        left, length, _ = np.linalg.svd(mu, full_matrices=False)
+        rotated = np.zeros_like(mu)
+        rotated[:, :n_clusters] = (left * length) @ left.T
+        return rotated
+
+    def first_weights(self, shape: tuple[int, int]) -> None:
+        """Return None: the solution does not depend on where the solver starts."""
+
+
+class ProjectionTargets:
+    """Centroids in the projection itself, as in the paper, where they shrink."""
+
+    axis_per_cluster = False
+    monotone = True
+
+    def targets(
+        self,
+        matrix: Matrix,
+        embedding: Floats,
+        labels: Ints,
+        n_clusters: int,
+        centres: Floats | None = None,
+    ) -> Floats:
+        """Return the centroids in the last projection; in the embedding before the first."""
+        if centres is not None:
+            return centres
+        return centroids(embedding, labels, n_clusters, matrix.sample_weight)
+
+    def first_weights(self, shape: tuple[int, int]) -> Floats:
+        """Return the paper's first point: a constant."""
+        return np.full(shape, 1.0 / (shape[0] * shape[1]))
+
+
+TARGETS: dict[str, TargetRule] = {
+    "embedding": EmbeddingTargets(),
+    "projection": ProjectionTargets(),
+}

@@ -1,0 +1,52 @@
+"""What accompanies a fit where it is asked for: a progress bar and a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from ksparse._progress import progress_bar
+from ksparse.io.checkpoint import Checkpoint, digest
+from ksparse.matrix.checksum import data_checksum
+from ksparse.params import NO_EFFECT, Inputs
+from ksparse.search.fit import Observer
+
+__all__ = ["accompany"]
+
+
+@contextmanager
+def accompany(
+    params: Mapping[str, Any], inputs: Inputs, rng: np.random.RandomState
+) -> Iterator[tuple[Observer, np.random.RandomState]]:
+    """Yield the observer of a fit, and its random numbers."""
+    observer = Observer()
+    if params["checkpoint"] is not None:
+        if params["random_state"] is None:
+            rng = np.random.RandomState(rng.randint(2**31 - 1))
+        record = Checkpoint(params["checkpoint"], _run(params, inputs), rng)
+        if params["random_state"] is None:
+            record.once("random", lambda: 0)  # the same random numbers when it goes on
+        observer = replace(observer, record=record)
+    with progress_bar(None, "ksparse", params["verbose"]) as bar:
+
+        def on_step(step: str) -> None:
+            bar.set_postfix_str(step, refresh=False)
+            bar.update()
+
+        yield replace(observer, on_step=on_step), rng
+
+
+def _run(params: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """Return what the result of a run depends on."""
+    return {
+        "version": version("ksparse"),
+        "shape": list(inputs.X.shape),
+        "dtype": str(inputs.X.dtype),
+        "data": f"{data_checksum(inputs.X):016x}",
+        "sample_weight": digest(inputs.weight),
+    } | {name: digest(value) for name, value in params.items() if name not in NO_EFFECT}

@@ -1,0 +1,398 @@
+"""Parameters: one table of constraints, and from plain values to checked settings.
+
+`KSparse` and the functions that take its parameters (`feature_path`, `choose_k`,
+`stability_selection`) read their inputs here; none of them needs an estimator for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from ksparse._errors import InputError, Term
+from ksparse.core.balls import BALLS
+from ksparse.core.selectors import SELECTORS
+from ksparse.core.solvers import SOLVERS
+from ksparse.core.targets import TARGETS
+from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.matrix.sources import (
+    Data,
+    check_costs,
+    check_data,
+    check_sample_weight,
+    check_stored_values,
+    count_distinct_rows,
+    select_rows,
+)
+from ksparse.search.settings import Loop, Settings
+from ksparse.starts import STARTS
+
+__all__ = [
+    "DEFAULTS",
+    "NO_EFFECT",
+    "PAPER",
+    "Inputs",
+    "check_count",
+    "check_integer",
+    "check_listed",
+    "is_integer",
+    "is_number",
+    "read_data",
+    "read_inputs",
+    "with_defaults",
+]
+
+# Parameters that do not change the result.
+NO_EFFECT = ("checkpoint", "memory_limit", "verbose")
+# The settings of the paper and of its authors' programs, as parameters of KSparse.
+PAPER: dict[str, Any] = {
+    "init": "spectral",
+    "solver": "fista",
+    "relax": False,
+    "n_init": 40,
+    "max_loops": 10,
+    "tol": None,
+    "targets": "projection",
+    "solver_tol": 0.0,
+    "solver_max_iter": 50,
+    "threshold": 0.01,
+}
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer, and not True or False."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, and not True or False."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What a parameter must be: a test, and the sentence that names it."""
+
+    test: Callable[[Any], bool]
+    sentence: str
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if a value does not pass."""
+        if not self.test(value):
+            raise InputError(Term(name, value), f" {self.sentence}.")
+
+
+class _Count(Constraint):
+    """An integer of at least some size."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(lambda value: bool(value >= least), f"must be at least {least}")
+
+    def check(self, name: str, value: Any) -> None:
+        if not is_integer(value):
+            raise InputError(Term(name, value), " must be an integer.")
+        super().check(name, value)
+
+
+class _Choice(Constraint):
+    """A name in a registry, which may grow after this module was imported."""
+
+    def __init__(self, registry: Mapping[str, Any]) -> None:
+        super().__init__(lambda value: isinstance(value, str) and value in registry, "")
+        object.__setattr__(self, "registry", registry)
+
+    def check(self, name: str, value: Any) -> None:
+        if not self.test(value):
+            names = ", ".join(self.registry)  # type: ignore[attr-defined]
+            raise InputError(Term(name, value), f" is unknown; choose from {names}.")
+
+
+def _or_none(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or test(value)
+
+
+NOT_NEGATIVE = Constraint(
+    lambda value: is_number(value) and 0 <= value < np.inf, "must be a number >= 0"
+)
+POSITIVE = Constraint(lambda value: is_number(value) and value > 0, "must be a number > 0")
+TRUE_OR_FALSE = Constraint(
+    lambda value: isinstance(value, bool | np.bool_), "must be True or False"
+)
+COUNT_OR_NONE = Constraint(
+    _or_none(lambda value: is_integer(value) and value >= 1), "must be None or an integer >= 1"
+)
+ANYTHING = Constraint(lambda value: True, "")
+
+# Parameter -> default, constraint. Those that depend on the data are checked with them below.
+PARAMETERS: dict[str, tuple[Any, Constraint]] = {
+    "n_clusters": (8, _Count(1)),
+    "n_features": ("auto", ANYTHING),
+    "eta": (None, Constraint(
+        _or_none(lambda value: is_number(value) and 0 < value < np.inf),
+        "must be a finite number > 0",
+    )),
+    "n_components": (None, COUNT_OR_NONE),
+    "init": ("auto", ANYTHING),
+    "selector": ("l1", _Choice(SELECTORS)),
+    "solver": ("working_set", _Choice(SOLVERS)),
+    "ball": ("l1", _Choice(BALLS)),
+    "relax": (True, TRUE_OR_FALSE),
+    "n_init": (5, _Count(1)),
+    "max_loops": (10, _Count(1)),
+    "tol": (0.01, Constraint(
+        _or_none(lambda value: is_number(value) and value >= 0), "must be None or a number >= 0"
+    )),
+    "scale": (False, TRUE_OR_FALSE),
+    "feature_weights": (None, ANYTHING),
+    "ridge": (0.3, NOT_NEGATIVE),
+    "targets": ("embedding", _Choice(TARGETS)),
+    "solver_tol": (1e-4, NOT_NEGATIVE),
+    "solver_max_iter": (None, COUNT_OR_NONE),
+    "threshold": (0.0, NOT_NEGATIVE),
+    "max_labels": (1, _Count(1)),
+    "sigma": (150.0, POSITIVE),
+    "memory_limit": (None, ANYTHING),
+    "checkpoint": (None, ANYTHING),
+    "random_state": (None, ANYTHING),
+    "verbose": (0, Constraint(
+        lambda value: is_number(value) or isinstance(value, bool),
+        "must be a number, 0 for silence",
+    )),
+}  # fmt: skip
+DEFAULTS = {name: default for name, (default, _) in PARAMETERS.items()}
+
+
+def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """Return all parameters of `KSparse`, from those that a function was given."""
+    unknown = [name for name in options if name not in PARAMETERS or name in given]
+    if unknown:
+        near = get_close_matches(unknown[0], PARAMETERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(PARAMETERS)}."
+        raise InputError(f"{unknown[0]!r} is no parameter that can be given here; {hint}")
+    return DEFAULTS | dict(options) | given
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Raise InputError unless a value is an integer of at least some size."""
+    _Count(least).check(name, value)
+
+
+def check_listed(name: str, values: Any) -> list[Any]:
+    """Return values as a list that is not empty."""
+    try:
+        if isinstance(values, str):
+            raise TypeError
+        out = list(values)
+    except TypeError:
+        raise InputError(
+            Term(name, values), " must be a sequence of numbers, such as [10, 20, 50]."
+        ) from None
+    if not out:
+        raise InputError(f"{name} is empty: give at least one number.")
+    return out
+
+
+def read_data(X: Any, memory_limit: Any = None) -> Data:
+    """Return checked data for a function that is no estimator."""
+    names = getattr(X, "columns", None)
+    data = check_data(X, memory_limit, check_array)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return data
+    return Data(data.X, list(names))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Checked data and settings.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or blocks
+        All samples.
+    matrix : Matrix
+        The samples that take part in the fit.
+    rows : ndarray of int or None
+        Which these are (None: all).
+    weight : ndarray or None
+        Weight of each of all samples (None: equal).
+    settings : Settings
+        What was asked for.
+    n_distinct : int
+        Number of distinct samples, if that is below the number of clusters that was asked
+        for; then it is the number of clusters that is fitted.
+    """
+
+    X: Any
+    matrix: Matrix
+    rows: Ints | None
+    weight: Floats | None
+    settings: Settings
+    n_distinct: int
+
+
+def read_inputs(
+    params: Mapping[str, Any], X: Any, sample_weight: ArrayLike | None = None
+) -> Inputs:
+    """Return checked settings and the view of checked data that they are for."""
+    for name, (_, constraint) in PARAMETERS.items():
+        constraint.check(name, params[name])
+    n_clusters = int(params["n_clusters"])
+    if X.shape[0] < n_clusters:
+        raise InputError(
+            Term("n_samples", X.shape[0]), " should be >= ", Term("n_clusters", n_clusters),
+            ": ask for fewer clusters or give more samples.",
+        )  # fmt: skip
+    costs = check_costs(params["feature_weights"], X.shape[1])
+    _check_combinations(params)
+    n_features = _check_n_features(params["n_features"], costs)
+    starts = _check_init(params["init"], X.shape[0], n_clusters)
+    weight, rows = check_sample_weight(X.shape[0], sample_weight)
+    part = X if rows is None else select_rows(X, rows)
+    if part.shape[0] < n_clusters:
+        raise InputError(
+            f"{part.shape[0]} samples have a positive sample_weight, which should be >= ",
+            Term("n_clusters", n_clusters), ".",
+        )  # fmt: skip
+    if rows is not None:
+        starts = [start if isinstance(start, str) else start[rows] for start in starts]
+    matrix = as_matrix(part, sample_weight=weight, standardize=params["scale"])
+    check_stored_values(X, matrix)
+    n_distinct = count_distinct_rows(part, n_clusters)
+    if n_distinct < n_clusters:
+        starts = [start if isinstance(start, str) else "auto" for start in starts]
+    if rows is not None:
+        full = np.zeros(X.shape[0])
+        full[rows] = 1.0 if weight is None else weight
+        weight = full
+    settings = _settings(params, n_distinct, n_features, costs, starts)
+    return Inputs(X, matrix, rows, weight, settings, n_distinct)
+
+
+def _settings(
+    params: Mapping[str, Any],
+    n_clusters: int,
+    n_features: int | None,
+    costs: Floats,
+    starts: list[str | Ints],
+) -> Settings:
+    solver = SOLVERS[params["solver"]]
+    options = {"tol": params["solver_tol"]} | {name: params[name] for name in solver.options}
+    if params["solver_max_iter"] is not None:
+        options["max_iter"] = params["solver_max_iter"]
+    return Settings(
+        n_clusters=n_clusters,
+        n_features=n_features,
+        eta=params["eta"],
+        costs=costs,
+        starts=starts,
+        n_components=params["n_components"] or params["n_clusters"] + 4,
+        selector=SELECTORS[params["selector"]],
+        solver=solver,
+        solver_options=options,
+        ball=BALLS[params["ball"]],
+        targets=TARGETS[params["targets"]],
+        relax=params["relax"],
+        ridge=params["ridge"],
+        loop=Loop(params["n_init"], params["max_loops"], params["tol"]),
+        sigma=params["sigma"],
+    )
+
+
+def _check_combinations(params: Mapping[str, Any]) -> None:
+    """Raise InputError if parameters exclude each other."""
+    if params["eta"] is not None and not isinstance(params["n_features"], str):
+        raise InputError(
+            Term("n_features", params["n_features"]), " and ", Term("eta", params["eta"]),
+            " exclude each other: give one.",
+        )  # fmt: skip
+    ball = params["ball"]
+    solver, selector = SOLVERS[params["solver"]], SELECTORS[params["selector"]]
+    if solver.balls is not None and ball not in solver.balls:
+        raise InputError(
+            Term("solver", params["solver"]), f" solves on the ball {', '.join(solver.balls)} "
+            "only, not on ", Term("ball", ball), ": give another solver.",
+        )  # fmt: skip
+    if params["eta"] is None and selector.balls is not None and ball not in selector.balls:
+        raise InputError(
+            Term("selector", params["selector"]), f" selects on the ball "
+            f"{', '.join(selector.balls)} only, not on ", Term("ball", ball), ": give eta.",
+        )  # fmt: skip
+
+
+def _check_n_features(n_features: Any, costs: Floats) -> int | None:
+    """Return the number of features to select, or None for "auto"."""
+    sentence = " must be a number of features, a fraction or 'auto'."
+    if isinstance(n_features, str):
+        if n_features != "auto":
+            raise InputError(Term("n_features", n_features), sentence)
+        return None
+    if not is_number(n_features):
+        raise InputError(Term("n_features", n_features), sentence)
+    if is_integer(n_features):
+        return check_count(n_features, costs)
+    if not 0 < n_features <= 1:
+        raise InputError(Term("n_features", n_features), " as a fraction must be between 0 and 1.")
+    return check_count(max(1, round(float(n_features) * costs.size)), costs)
+
+
+def check_count(count: Any, costs: Floats) -> int:
+    """Return a number of features that can be selected."""
+    _Count(1).check("n_features", count)
+    allowed, free = int(np.isfinite(costs).sum()), int((costs == 0).sum())
+    sentence = ""
+    if count > costs.size:
+        sentence = f" should be <= {costs.size}, the number of features in X."
+    elif count > allowed:
+        sentence = f" should be <= {allowed}, the number of features with a finite feature weight."
+    elif count < free:
+        sentence = (
+            f" should be >= {free}, the number of features with weight 0, which are always allowed."
+        )
+    if sentence:
+        raise InputError(Term("n_features", count), sentence)
+    return int(count)
+
+
+def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
+    """Return a list of named starts and label vectors ("auto" stands for itself)."""
+    choices = f"choose from auto, {', '.join(STARTS)}, or give labels."
+    if isinstance(init, str):
+        if init != "auto" and init not in STARTS:
+            raise InputError(Term("init", init), f" is unknown; {choices}")
+        return [init]
+    if init is None:
+        raise InputError(Term("init", None), f" is not a start; {choices}")
+    # A list of starts has names or label vectors in it; one of labels has one per sample.
+    is_list = isinstance(init, Sequence) and any(
+        np.ndim(item) > 0 or (isinstance(item, str) and item in ("auto", *STARTS)) for item in init
+    )
+    if is_list:
+        return [start for item in init for start in _check_init(item, n_samples, n_clusters)]
+    labels = np.asarray(init)
+    if labels.ndim != 1 or labels.size != n_samples:
+        raise InputError(
+            f"init has shape {labels.shape}, but X has {n_samples} samples: "
+            "give one label per sample."
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError("init contains NaN or infinity: give one label per sample.")
+    try:
+        values, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise InputError(
+            "init holds labels that cannot be compared (such as None and text): "
+            "give one label per sample, all of a kind."
+        ) from None
+    if values.size != n_clusters:
+        raise InputError(
+            f"init has {values.size} distinct labels, but ", Term("n_clusters", n_clusters),
+            ": give labels of exactly that many clusters.",
+        )  # fmt: skip
+    return [codes.astype(np.intp)]

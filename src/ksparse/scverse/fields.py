@@ -1,0 +1,223 @@
+"""The columns and matrices of a result in AnnData: their names, written and read here alone.
+
+`uns[key]` itself is described in `schema.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse._errors import InputError
+from ksparse.core.y_step import margins
+from ksparse.scverse.layout import METHODS
+from ksparse.scverse.schema import read_record
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = [
+    "check_free",
+    "filter_name",
+    "make_room",
+    "ranking_method",
+    "read_labels",
+    "read_layout",
+    "read_margins",
+    "read_projection",
+    "read_selected",
+    "write_cells",
+    "write_contributions",
+    "write_filter",
+    "write_genes",
+    "write_layout",
+    "write_memberships",
+    "write_ranking",
+]
+
+Array = NDArray[Any]
+
+# What follows the key in the names of the fields; clusters (obs), the projected cells (obsm),
+# W (varm) and the record (uns) are under the key itself.
+MARGIN, LOG_ODDS = "_margin", "_log_odds"
+SELECTED, WEIGHT = "_selected", "_weight"
+MEMBERSHIPS, CONTRIBUTION, FILTER = "_memberships", "_contribution", "_min_cells"
+SUFFIXES = {
+    "obs": ("", MARGIN, LOG_ODDS),
+    "obsm": ("", MEMBERSHIPS, *(f"_{method}" for method in METHODS)),
+    "var": (SELECTED, WEIGHT),
+    "varm": ("", CONTRIBUTION),
+    "uns": ("",),
+}
+
+
+def check_free(adata: AnnData, key: str) -> None:
+    """Raise ValueError if `obs[key]` is a column that ksparse has not written."""
+    written = key in adata.uns or f"{key}{MARGIN}" in adata.obs
+    if key in adata.obs and not written:
+        raise InputError(
+            f"adata.obs[{key!r}] exists and was not written by ksparse: give another key_added."
+        )
+
+
+def make_room(adata: AnnData, key: str) -> None:
+    """Remove an older result under this key, and what was computed from it."""
+    for name, suffixes in SUFFIXES.items():
+        stored = getattr(adata, name)
+        for suffix in suffixes:
+            if f"{key}{suffix}" in stored:
+                del stored[f"{key}{suffix}"]
+    for name, stored in list(adata.uns.items()):
+        params = stored.get("params") if isinstance(stored, Mapping) else None
+        if isinstance(params, Mapping) and (
+            str(params.get("method")) == "ksparse" and str(params.get("groupby")) == key
+        ):
+            del adata.uns[name]
+
+
+# Cells ---------------------------------------------------------------------------------------
+
+
+def write_cells(
+    adata: AnnData, key: str, labels: Array, projected: Array, centroids: Array
+) -> None:
+    """Write the clusters (as categories "0", "1", ...), their margins and the projection."""
+    import pandas
+
+    names = [str(cluster) for cluster in range(len(centroids))]
+    points, centres = (np.asarray(values, dtype=np.float64) for values in (projected, centroids))
+    adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
+    adata.obs[f"{key}{MARGIN}"] = margins(points, labels, centres)
+    adata.obsm[key] = projected
+
+
+def write_memberships(adata: AnnData, key: str, memberships: Array, log_odds: Array) -> None:
+    """Write all labels of each cell, and the log odds of several labels against one."""
+    adata.obsm[f"{key}{MEMBERSHIPS}"] = memberships
+    adata.obs[f"{key}{LOG_ODDS}"] = log_odds
+
+
+def read_labels(adata: AnnData, key: str) -> NDArray[np.str_]:
+    """Return the name of each cell's cluster; raise ValueError if there are no clusters."""
+    if key not in adata.obs:
+        raise InputError(f"adata.obs[{key!r}] is missing: run ksparse.tl.ksparse again.")
+    return np.asarray(adata.obs[key].astype(str), dtype=str)
+
+
+def read_margins(adata: AnnData, key: str) -> NDArray[np.float64]:
+    """Return the margin of each cell."""
+    return np.asarray(adata.obs[f"{key}{MARGIN}"], dtype=np.float64)
+
+
+def read_projection(adata: AnnData, key: str) -> Array:
+    """Return the projected cells; raise ValueError if there are none."""
+    read_record(adata, key)
+    if key not in adata.obsm:
+        raise InputError(f"adata.obsm[{key!r}] is missing: run ksparse.tl.ksparse again.")
+    return np.asarray(adata.obsm[key])
+
+
+def write_layout(adata: AnnData, key: str, method: str, points: Array) -> None:
+    """Write two coordinates for each cell."""
+    adata.obsm[f"{key}_{method}"] = points
+
+
+def read_layout(adata: AnnData, key: str, method: str) -> Array | None:
+    """Return the coordinates that `ksparse.tl.embed` has written, or None."""
+    points = adata.obsm.get(f"{key}_{method}")
+    return None if points is None else np.asarray(points)
+
+
+# Genes ---------------------------------------------------------------------------------------
+
+
+def filter_name(key: str) -> str:
+    """Return the column of `var` with the genes that passed the filter of the command line."""
+    return f"{key}{FILTER}"
+
+
+def write_filter(adata: AnnData, key: str, passed: NDArray[np.bool_]) -> None:
+    """Write which genes passed the filter of the command line."""
+    adata.var[filter_name(key)] = passed
+
+
+def write_genes(adata: AnnData, key: str, genes: NDArray[np.intp], weights: Array) -> None:
+    """Write which genes are selected, their weights, and W.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The object.
+    key : str
+        The name of the result.
+    genes : ndarray of int
+        The genes that took part, as places in `var`.
+    weights : ndarray, genes that took part x components
+        W.
+    """
+    norm = np.zeros(adata.n_vars)
+    norm[genes] = np.linalg.norm(weights, axis=1)
+    W = np.zeros((adata.n_vars, weights.shape[1]), dtype=weights.dtype)
+    W[genes] = weights
+    adata.var[f"{key}{SELECTED}"] = norm > 0
+    adata.var[f"{key}{WEIGHT}"] = norm
+    adata.varm[key] = W
+
+
+def read_selected(adata: AnnData, key: str) -> NDArray[np.bool_]:
+    """Return which genes are selected."""
+    return np.asarray(adata.var[f"{key}{SELECTED}"], dtype=bool)
+
+
+def write_contributions(adata: AnnData, key: str, contributions: Array) -> None:
+    """Write contributions, genes x clusters."""
+    adata.varm[f"{key}{CONTRIBUTION}"] = contributions
+
+
+def ranking_method(adata: AnnData, key_added: str) -> str | None:
+    """Return the method of the ranking in `uns[key_added]` ("unknown"), or None."""
+    stored = adata.uns.get(key_added)
+    if stored is None:
+        return None
+    params = stored.get("params", {}) if isinstance(stored, Mapping) else {"method": "unknown"}
+    return str(params.get("method", "ksparse"))
+
+
+def write_ranking(
+    adata: AnnData,
+    key_added: str,
+    groupby: str,
+    layer: str | None,
+    groups: list[str],
+    *,
+    names: Array,
+    scores: Array,
+    log2_fold_changes: Array,
+) -> None:
+    """Write a ranking in scanpy's schema, without p-values.
+
+    `names`, `scores` and `log2_fold_changes` are groups x genes, in the order of the ranking.
+    """
+    params = {"groupby": groupby, "reference": "rest", "method": "ksparse", "use_raw": False,
+              "corr_method": "none"}  # fmt: skip
+    if layer is not None:
+        params["layer"] = layer
+    missing = np.full(names.shape, np.nan)
+    adata.uns[key_added] = {
+        "params": params,
+        "names": _records(names.astype(object), object, groups),
+        "scores": _records(scores, np.float32, groups),
+        "logfoldchanges": _records(log2_fold_changes, np.float32, groups),
+        "pvals": _records(missing, np.float64, groups),
+        "pvals_adj": _records(missing, np.float64, groups),
+    }
+
+
+def _records(rows: Array, dtype: Any, names: list[str]) -> Any:
+    """Return a record array with one field for each cluster."""
+    return np.rec.fromarrays(
+        [row.astype(dtype) for row in rows], dtype=[(name, dtype) for name in names]
+    )

@@ -1,0 +1,116 @@
+"""Clusters and known labels of cells, and their correspondence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse._errors import InputError, Term, warn
+from ksparse.core.y_step import distances
+from ksparse.metrics import match_clusters
+from ksparse.scverse.expression import listed_choices
+from ksparse.scverse.fields import read_projection
+from ksparse.scverse.schema import read_record
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["MOST_CLASSES", "clusters_of", "known_labels", "label_column", "sorted_confusion"]
+
+# Columns with more distinct values are numbers or names, not classes.
+MOST_CLASSES = 200
+# So many cells may be nearer to the centroid of a cluster that no category stands for: they lie
+# on a border, or were moved so that no cluster was empty.
+MOST_STRAY = 2
+
+
+def label_column(adata: AnnData, labels: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """Return a column of `obs` as text, and where it is not missing."""
+    if labels not in adata.obs:
+        raise InputError(
+            Term("labels", labels), f" is not a column of adata.obs: {listed_choices(adata.obs)}."
+        )
+    values = adata.obs[labels]
+    known = ~np.asarray(values.isna())
+    text = np.asarray(values.astype(object).where(known, "(missing)").astype(str), dtype=object)
+    return text.astype(str), known
+
+
+def known_labels(
+    adata: AnnData, labels: str, *, stacklevel: int = 2
+) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """Return `label_column`; warn if some cells have no label, raise ValueError if none has."""
+    text, known = label_column(adata, labels)
+    if not known.any():
+        raise InputError(Term("labels", labels), f" is missing for all {known.size} cells.")
+    if not known.all():
+        warn(
+            f"{int((~known).sum())} of {known.size} cells have no {labels}, and are not compared.",
+            stacklevel=stacklevel + 1,
+        )
+    return text, known
+
+
+def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the number of each cell's cluster, and the names of all clusters.
+
+    Some of the cells may have been removed (then anndata drops the categories of empty
+    clusters), and clusters may have been renamed, in any order: which category is which cluster
+    is computed from the projection.
+    """
+    centroids = read_record(adata, key).model.centroids
+    k = len(centroids)
+    if key not in adata.obs or not hasattr(adata.obs[key], "cat"):
+        raise InputError(f"adata.obs[{key!r}] must be the clusters that ksparse.tl.ksparse wrote.")
+    column = adata.obs[key]
+    if column.isna().any():
+        raise InputError(
+            f"adata.obs[{key!r}] is missing for {int(column.isna().sum())} of {adata.n_obs} cells: "
+            "leave them out."
+        )
+    categories = [str(name) for name in column.cat.categories]
+    codes = np.asarray(column.cat.codes, dtype=np.intp)
+    points, centres = (
+        np.asarray(values, dtype=np.float64) for values in (read_projection(adata, key), centroids)
+    )
+    nearest = distances(points, centres).argmin(axis=1)
+    cluster_of = _match_categories(categories, codes, nearest, k)
+    # A cluster that has cells has a category of its own, unless it was merged with another.
+    present = np.flatnonzero(np.bincount(nearest, minlength=k) > MOST_STRAY)
+    unnamed = set(present) - set(cluster_of[codes])
+    if unnamed or len(set(cluster_of)) < len(cluster_of):
+        raise InputError(
+            f"adata.obs[{key!r}] has categories that are not the {k} clusters of the result one to "
+            "one: rename clusters, but keep merged ones in another column."
+        )
+    names = [str(cluster) for cluster in range(k)]
+    for name, cluster in zip(categories, cluster_of, strict=True):
+        names[cluster] = name
+    return cluster_of[codes], names
+
+
+def _match_categories(
+    categories: list[str], codes: NDArray[np.intp], nearest: NDArray[np.intp], k: int
+) -> NDArray[np.intp]:
+    """Return the cluster of each category: by its number, or where most of its cells are."""
+    if set(categories) <= {str(cluster) for cluster in range(k)}:
+        return np.array([int(name) for name in categories], dtype=np.intp)
+    table = np.zeros((len(categories), k), dtype=np.intp)
+    np.add.at(table, (codes, nearest), 1)
+    return table.argmax(axis=1)
+
+
+def sorted_confusion(truth: Any, clusters: Any) -> tuple[list[str], list[str], NDArray[np.int64]]:
+    """Return classes, clusters and counts, with each class beside the cluster matched to it."""
+    classes, rows = np.unique(truth, return_inverse=True)
+    names, columns = np.unique(clusters, return_inverse=True)
+    table = np.zeros((classes.size, names.size), dtype=np.int64)
+    np.add.at(table, (rows, columns), 1)
+    by_number = np.argsort([int(n) if str(n).isdigit() else 0 for n in names], kind="stable")
+    table, names = table[:, by_number], names[by_number]
+    match = match_clusters(table)
+    place = np.where(match < 0, names.size, match)  # classes without a cluster come last
+    order = np.lexsort((-table.sum(axis=1), place))
+    return [str(c) for c in classes[order]], [str(n) for n in names], table[order]

@@ -1,0 +1,71 @@
+"""Marker genes: contributions of the selected genes to each cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse.matrix.data import group_counts, group_sums, pick_columns, reduce_rows
+from ksparse.scverse.schema import Clusters, Record
+
+__all__ = ["cluster_profiles", "contributions", "log2_fold_changes", "order_by_weight", "top_genes"]
+
+Floats = NDArray[np.float64]
+
+
+def cluster_profiles(
+    X: Any, columns: NDArray[np.intp], labels: NDArray[Any], n_clusters: int
+) -> Clusters:
+    """Return the size of each cluster, and mean and share of nonzero values of some genes."""
+    size = np.bincount(labels, minlength=n_clusters)
+    sums, counts = reduce_rows(X, _sums_and_counts, (columns, n_clusters), labels)
+    per_cell = 1.0 / np.maximum(size, 1)[:, None]
+    return Clusters(size=size, mean=sums * per_cell, fraction=counts * per_cell)
+
+
+def _sums_and_counts(
+    X: Any, labels: NDArray[Any], columns: NDArray[np.intp], n_clusters: int
+) -> Floats:
+    part = pick_columns(X, columns)
+    return np.stack([group_sums(part, labels, n_clusters), group_counts(part, labels, n_clusters)])
+
+
+def contributions(record: Record) -> Floats:
+    """Return signed contributions, clusters x selected genes; see `ksparse.tl.rank_genes`."""
+    model = record.model
+    centres = np.asarray(model.centroids, dtype=np.float64)
+    length = np.linalg.norm(centres, axis=1, keepdims=True)
+    length[length == 0] = np.inf  # a cluster in the centre of all cells, or the only one
+    direction = (centres / length) @ np.asarray(model.weights, dtype=np.float64).T
+    difference = (np.asarray(record.clusters.mean) - model.mean) * model.scale
+    return np.sign(difference) * np.abs(direction * difference) / length
+
+
+def order_by_weight(record: Record) -> NDArray[np.intp]:
+    """Return the selected genes in the order of decreasing weight."""
+    return np.argsort(-record.model.gene_weights, kind="stable")
+
+
+def top_genes(record: Record, n_genes: int) -> list[tuple[int, int]]:
+    """Return pairs (gene, cluster): up to `n_genes` markers of each cluster, none twice."""
+    taken: set[int] = set()
+    pairs = []
+    for cluster, row in enumerate(contributions(record)):
+        order = [int(j) for j in np.argsort(-row, kind="stable") if row[j] > 0]
+        markers = [j for j in order if j not in taken][:n_genes]
+        taken.update(markers)
+        pairs += [(j, cluster) for j in markers]
+    return pairs
+
+
+def log2_fold_changes(record: Record) -> Floats:
+    """Return log2 of the mean against all other cells, as scanpy computes it from log1p data."""
+    mean, size = np.asarray(record.clusters.mean), np.asarray(record.clusters.size)
+    total = (mean * size[:, None]).sum(axis=0)
+    others = np.maximum(size.sum() - size, 1)[:, None]
+    rest = (total - mean * size[:, None]) / others
+    with np.errstate(over="ignore", invalid="ignore"):
+        high, low = np.expm1(mean) + 1e-9, np.expm1(rest) + 1e-9
+        return np.log2(np.where((high > 0) & (low > 0), high / low, np.nan))

@@ -1,0 +1,324 @@
+"""The record of a result in AnnData: `uns[key]`, written and read here alone.
+
+Every record carries the name and the version of its encoding. Records without them, which
+were written before there were any, have the same fields and are read, too.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse._errors import InputError, Term
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = [
+    "Clusters",
+    "Model",
+    "PathRecord",
+    "Record",
+    "Results",
+    "check_adata",
+    "check_key",
+    "copy_adata",
+    "holds_record",
+    "package_versions",
+    "read_path",
+    "read_record",
+    "write_path",
+    "write_record",
+]
+
+ENCODING, VERSION = "ksparse-result", 1
+MODEL_ENCODING, MODEL_VERSION = "ksparse-model", 1
+
+Array = NDArray[Any]
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results of the fit; `normalized` is "log1p", or "no" if the data were not transformed."""
+
+    n_features: int
+    eta: float
+    gap: float
+    converged: bool
+    n_iter: int
+    n_cells: int
+    n_genes: int
+    normalized: str
+    n_passes: int | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """The fitted model, of the selected genes only.
+
+    Attributes
+    ----------
+    genes : ndarray of str
+        Names of the selected genes.
+    mean, scale : ndarray, one per gene
+        What is subtracted from each gene, and what the result is multiplied with.
+    weights : ndarray, genes x components
+        Their rows of W.
+    centroids : ndarray, clusters x components
+        Cluster centres in the projection.
+    spread : float
+        Variance within clusters.
+    """
+
+    genes: NDArray[np.str_]
+    mean: Array
+    scale: Array
+    weights: Array
+    centroids: Array
+    spread: float
+
+    @property
+    def gene_weights(self) -> NDArray[np.float64]:
+        """The weight of each gene: the norm of its row of W."""
+        return np.linalg.norm(np.asarray(self.weights, dtype=np.float64), axis=1)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Cells in each cluster, and for each selected gene its mean and share of nonzero values."""
+
+    size: Array
+    mean: Array
+    fraction: Array
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is stored of a result besides its columns and matrices (see `fields.py`).
+
+    Attributes
+    ----------
+    params : dict
+        Parameters that were given; those that are None are left out.
+    results : Results
+        Results of the fit.
+    history : dict of ndarray
+        One entry per loop: cost, labels_changed, n_features, eta, gap.
+    starts : dict of ndarray
+        One entry per start that was tried, with its held-out score.
+    model : Model
+        The fitted model, to place new cells.
+    clusters : Clusters
+        Sizes, and expression of the selected genes.
+    versions : dict of str
+        Versions of ksparse, Python, and the libraries.
+    run : dict
+        The account that the command line gives of its run; empty for results of Python.
+    """
+
+    params: dict[str, Any]
+    results: Results
+    history: dict[str, Array]
+    starts: dict[str, Array]
+    model: Model
+    clusters: Clusters
+    versions: dict[str, str]
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def layer(self) -> str | None:
+        """The layer that was clustered (None: X)."""
+        layer = self.params.get("layer")
+        return None if layer is None else str(layer)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, with or without cells."""
+        return len(self.model.centroids)
+
+    @property
+    def log_normalised(self) -> bool:
+        """Whether log(1 + counts per 10,000) was clustered."""
+        return self.results.normalized == "log1p"
+
+
+def check_adata(adata: Any) -> None:
+    """Raise TypeError if this is no AnnData object."""
+    try:
+        from anndata import AnnData
+    except ImportError:
+        raise ImportError(
+            "ksparse.tl works on AnnData: install it with  pip install 'ksparse[anndata]'"
+        ) from None
+    if not isinstance(adata, AnnData):
+        raise InputError(
+            f"adata must be an AnnData object, got {type(adata).__name__}: "
+            "for arrays and data frames use ksparse.KSparse."
+        )
+
+
+def check_key(name: str, value: Any) -> None:
+    """Raise ValueError if a value cannot be the name of a field in a file."""
+    if not isinstance(value, str) or not value or "/" in value:
+        raise InputError(Term(name, value), " must be a name without '/'.")
+
+
+def copy_adata(adata: AnnData) -> AnnData:
+    """Return a copy, in memory."""
+    return adata.to_memory() if adata.isbacked else adata.copy()
+
+
+# The record in uns[key] ----------------------------------------------------------------------
+
+
+def write_record(adata: AnnData, key: str, record: Record) -> None:
+    """Write a record to `uns[key]`."""
+    stored: dict[str, Any] = {
+        "encoding": ENCODING,
+        "version": VERSION,
+        "params": _storable(record.params),
+        "results": _as_dict(record.results),
+        "history": dict(record.history),
+        "starts": dict(record.starts),
+        "model": {"encoding": MODEL_ENCODING, "version": MODEL_VERSION, **_as_dict(record.model)},
+        "clusters": _as_dict(record.clusters),
+        "versions": dict(record.versions),
+    }
+    if record.run:
+        stored["run"] = json.dumps(record.run)
+    adata.uns[key] = stored
+
+
+def holds_record(adata: AnnData, key: str) -> bool:
+    """Return whether there is a result in `uns[key]`."""
+    stored = adata.uns.get(key)
+    if not isinstance(stored, Mapping) or "model" not in stored:
+        return False
+    return str(stored.get("encoding", ENCODING)) == ENCODING
+
+
+def read_record(adata: AnnData, key: str) -> Record:
+    """Return the record in `uns[key]`; raise ValueError if there is none."""
+    check_adata(adata)
+    if not holds_record(adata, key):
+        raise InputError(
+            Term("no result", text=f"adata.uns[{key!r}] holds no result"),
+            ": ",
+            Term(
+                "run first",
+                text=f"run ksparse.tl.ksparse(adata, n_clusters, key_added={key!r}) first",
+            ),
+            ".",
+        )
+    stored = adata.uns[key]
+    version = int(stored.get("version", VERSION))
+    if version > VERSION:
+        raise InputError(
+            f"adata.uns[{key!r}] is a record of version {version}, and this ksparse reads versions "
+            f"up to {VERSION}: install a newer ksparse."
+        )
+    try:
+        return _record(stored)
+    except KeyError as missing:
+        raise InputError(
+            f"adata.uns[{key!r}] is not complete ({missing.args[0]} is missing): "
+            "run ksparse.tl.ksparse again."
+        ) from None
+
+
+def _record(stored: Mapping[str, Any]) -> Record:
+    run = stored.get("run")
+    model = dict(stored["model"])
+    # Files give text back in several kinds of arrays.
+    model["genes"] = np.array([str(name) for name in np.asarray(model["genes"])], dtype=str)
+    return Record(
+        params={str(name): _plain(value) for name, value in stored["params"].items()},
+        results=_part(Results, stored["results"]),
+        history=_columns(stored["history"]),
+        starts=_columns(stored["starts"]),
+        model=_part(Model, model),
+        clusters=_part(Clusters, stored["clusters"]),
+        versions={str(name): str(value) for name, value in stored["versions"].items()},
+        run={} if run is None else dict(json.loads(str(run))),
+    )
+
+
+def _part(kind: type[Part], stored: Mapping[str, Any]) -> Part:
+    """Return a dataclass from a stored dictionary; raise KeyError if a field is missing."""
+    names = [one.name for one in fields(kind)  # type: ignore[arg-type]
+             if one.name in stored or one.default is MISSING]  # fmt: skip
+    return kind(**{name: _plain(stored[name]) for name in names})
+
+
+def _as_dict(part: Any) -> dict[str, Any]:
+    values = {one.name: getattr(part, one.name) for one in fields(part)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _columns(stored: Mapping[str, Any]) -> dict[str, Array]:
+    return {str(name): np.asarray(values) for name, values in stored.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers and text as Python objects, and all else as arrays."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    array = np.asarray(value)
+    return array.item() if array.ndim == 0 else array
+
+
+def _storable(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what HDF5 and zarr can hold of parameters; those that are None are left out."""
+    out: dict[str, Any] = {}
+    for name, value in params.items():
+        if value is None:
+            continue
+        plain = isinstance(value, bool | int | float | str | np.generic)
+        if plain or (isinstance(value, np.ndarray) and value.dtype.kind in "biufU"):
+            out[name] = value
+        elif isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            out[name] = np.array(value, dtype=str)
+        else:
+            out[name] = type(value).__name__ if hasattr(value, "get_state") else str(value)
+    return out
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    from importlib.metadata import version
+
+    packages = ("ksparse", "numpy", "scipy", "scikit-learn", "numba", "anndata")
+    return {name: version(name) for name in packages} | {"python": platform.python_version()}
+
+
+# The path of numbers of genes ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """The table of `ksparse.tl.path`, the number of genes it recommends, and of clusters."""
+
+    columns: dict[str, Array]
+    best: int
+    n_clusters: int
+
+
+def write_path(adata: AnnData, key: str, path: PathRecord) -> None:
+    """Write a path to `uns[key]`."""
+    adata.uns[key] = dict(path.columns) | {"best": path.best, "n_clusters": path.n_clusters}
+
+
+def read_path(adata: AnnData, key: str) -> PathRecord | None:
+    """Return the path in `uns[key]`, or None if there is none."""
+    stored = adata.uns.get(key)
+    if not isinstance(stored, Mapping) or not {"best", "n_clusters"} <= set(stored):
+        return None
+    columns = {name: np.asarray(values) for name, values in stored.items() if np.ndim(values)}
+    return PathRecord(columns, int(stored["best"]), int(stored["n_clusters"]))

@@ -1,0 +1,1 @@
+"""Search: several starts, compared on held-out samples."""

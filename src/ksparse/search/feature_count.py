@@ -1,0 +1,57 @@
+"""How many features: the rule behind ``n_features="auto"``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ksparse.core.w_step import WStep
+from ksparse.matrix import Floats, Ints, Matrix
+from ksparse.search.judge import Judge
+
+__all__ = ["PLATEAU", "choose_n_features", "smallest_on_plateau"]
+
+SMALLEST, LARGEST, GROWTH = 5, 400, 1.35
+# What share of the best quality counts as good enough.
+PLATEAU = 0.95
+# Seed of the halvings: the number depends on the data alone.
+SEED = 0
+
+
+def smallest_on_plateau(counts: Ints, explained: Floats) -> int:
+    """Return the first number of features from which on 95 % of the best is reached.
+
+    From there to the best number nothing falls below: one lucky number is no plateau.
+    """
+    order = np.argsort(counts, kind="stable")
+    explained = np.asarray(explained)[order]
+    best = int(np.nanargmax(explained))
+    below = ~(explained[:best] >= PLATEAU * explained[best])
+    first = int(np.flatnonzero(below)[-1]) + 1 if below.any() else 0
+    if explained[best] <= 0:  # nothing to explain
+        first = best
+    return int(np.asarray(counts)[order][first])
+
+
+def choose_n_features(
+    matrix: Matrix, embedding: Floats, labels: Ints, n_clusters: int, w_step: WStep
+) -> int:
+    """Return the smallest number of features that explains the clusters nearly as well as any.
+
+    For the labels of the first start and a grid of numbers of features (5, 7, 9, 12, ... up
+    to 400), features are selected on one half of the samples, the targets are regressed on
+    them, as the relaxed projection does, and the share of the targets that is explained on
+    the other half is measured. One lasso path per half gives all the numbers. The halvings
+    do not depend on the random state.
+    """
+    costs = w_step.costs
+    allowed = int(np.count_nonzero(np.isfinite(costs) & ~matrix.constant))
+    n_free = int(np.count_nonzero(costs == 0))
+    top = min(allowed, LARGEST)
+    if top <= max(SMALLEST, n_free):
+        return max(1, top, n_free)
+    n_steps = int(np.log(top / SMALLEST) / np.log(GROWTH)) + 1
+    grid = {max(round(SMALLEST * GROWTH**i), n_free, 1) for i in range(n_steps)} | {top}
+    counts = np.array(sorted(grid))
+    judge = Judge(matrix, embedding, n_clusters, np.random.RandomState(SEED), n_halvings=2)
+    scores = judge.along(labels, w_step, counts.tolist())
+    return smallest_on_plateau(counts, np.array([score.explained.mean() for score in scores]))

@@ -1,0 +1,372 @@
+"""From a matrix view to a finished fit: what every front end runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ksparse.core.alternation import Alternation, Fit, State, alternate
+from ksparse.core.w_step import Projection, WStep, solve_w_step
+from ksparse.core.y_step import centroids, distances, fill_empty, inertia_of, order_by_size
+from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
+from ksparse.matrix.sources import select_rows
+from ksparse.search.feature_count import choose_n_features
+from ksparse.search.search import Candidate, search
+from ksparse.search.settings import Loop, Record, Settings
+from ksparse.starts import STARTS, Embedding, StartData
+from ksparse.starts.spectral import decompose, embedding_of
+
+__all__ = [
+    "Labelled",
+    "Observer",
+    "Prepared",
+    "SearchResult",
+    "converge",
+    "fit_labels",
+    "fit_prepared",
+    "label_all",
+    "prepare",
+    "w_step_for",
+]
+
+# The graph comes first, and wins ties: it involves no random choice.
+AUTO_STARTS = ("graph", "spectral")
+# How many times the tolerance of the labels the selected features may change.
+FEATURE_TOL = 5
+HISTORY = ("cost", "labels_changed", "n_features", "eta", "gap")
+
+Result = TypeVar("Result")
+
+
+class _NoRecord:
+    """Keep nothing."""
+
+    def once(self, name: str, compute: Callable[[], Result]) -> Result:
+        return compute()
+
+    def states(
+        self, name: str, resume: Callable[[State | None], Iterator[State]]
+    ) -> Iterator[State]:
+        return resume(None)
+
+
+NO_RECORD = _NoRecord()
+
+
+@dataclass(frozen=True)
+class Observer:
+    """What accompanies a fit: a function that is told of every step, and a record of results."""
+
+    on_step: Callable[[str], object] = lambda step: None
+    record: Record = NO_RECORD
+
+
+ALONE = Observer()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data scaled as in the paper and their singular vectors: what several fits share.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The data, divided by their largest singular value.
+    U, s : ndarray
+        Leading left singular vectors and singular values of the centred data.
+    gram : GramCache
+        Gram matrices of the data.
+    """
+
+    matrix: Matrix
+    U: Floats
+    s: Floats
+    gram: GramCache
+
+    def embedding(self, n_components: int) -> Embedding:
+        """Return the spectral embedding with that many components."""
+        return embedding_of(self.U, self.s, n_components, self.matrix.total_weight)
+
+    def alternation(self, settings: Settings, w_step: WStep, embedding: Floats) -> Alternation:
+        """Return what stays the same in all loops of a fit."""
+        return Alternation(
+            self.matrix,
+            embedding,
+            settings.n_clusters,
+            w_step,
+            settings.targets,
+            settings.loop.n_init,
+            self.gram,
+        )
+
+
+def prepare(
+    matrix: Matrix,
+    n_components: int,
+    rng: np.random.RandomState,
+    *,
+    gram_columns: int | None = None,
+    observer: Observer = Observer(),
+) -> Prepared:
+    """Scale the data as in the paper, and compute their leading singular vectors.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The data; a scaled view of them is returned.
+    n_components : int
+        The largest number of components that will be asked for.
+    rng : RandomState
+        Seeds the singular vectors.
+    gram_columns : int, optional
+        Columns of the Gram matrix that are kept.
+    observer : Observer, optional
+        Progress and checkpoints.
+    """
+    observer.on_step("embedding")
+    rank = max(n_components - 1, 1)
+    norm, U, s = observer.record.once("embedding", lambda: decompose(matrix, rank, rng))
+    scaled = matrix.scaled(norm)
+    gram = GramCache(scaled) if gram_columns is None else GramCache(scaled, gram_columns)
+    return Prepared(scaled, U, s, gram)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best fit and the table of all that were tried."""
+
+    fit: Fit
+    table: dict[str, list[Any]]
+
+
+def fit_prepared(
+    prepared: Prepared,
+    settings: Settings,
+    rng: np.random.RandomState,
+    *,
+    observer: Observer = Observer(),
+) -> SearchResult:
+    """Choose the number of features if that is asked for, and fit from all starts."""
+    k, matrix, once = settings.n_clusters, prepared.matrix, observer.record.once
+    starts, refine = _expanded_starts(settings, matrix.shape[0])
+    names = [start if isinstance(start, str) else "labels" for start in starts]
+    embedding = prepared.embedding(settings.n_components)
+    data = StartData(matrix, embedding, k, settings.sigma)
+
+    @cache
+    def start_labels(i: int) -> Ints:
+        start = starts[i]
+        if not isinstance(start, str):
+            return start
+        return once("start", lambda: STARTS[start].labels(data, rng))
+
+    n_features = settings.n_features
+    if n_features is None and settings.eta is None:
+        observer.on_step("number of features")
+        first, w_step = start_labels(0), w_step_for(settings, 1)
+        n_features = once(
+            "count", lambda: choose_n_features(matrix, embedding.rows, first, k, w_step)
+        )
+    problem = prepared.alternation(settings, w_step_for(settings, n_features), embedding.rows)
+
+    def finish(labels: Ints, max_loops: int, certify: bool) -> Fit:
+        loop = replace(settings.loop, max_loops=min(max_loops, settings.loop.max_loops))
+        return converge(problem, labels, loop, rng, certify=certify, record=observer.record)
+
+    if len(starts) > 1 or refine:
+        fit, tried, best = search(
+            problem, embedding.scores, names, start_labels, finish, rng,
+            refine=refine, on_step=observer.on_step, once=once,
+        )  # fmt: skip
+        return SearchResult(fit, _table(tried, best))
+    observer.on_step(names[0])
+    fit = finish(start_labels(0), settings.loop.max_loops, True)
+    return SearchResult(fit, _table([Candidate(names[0], np.array([np.nan]), fit)], 0))
+
+
+def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
+    """Return a table of fits that were tried: one row each, with mean and error of scores."""
+    names = ("start", "score", "score_se", "n_features", "n_loops", "chosen")
+    table: dict[str, list[Any]] = {name: [] for name in names}
+    for i, (name, scores, fit) in enumerate(tried):
+        error = scores.std(ddof=1) / np.sqrt(scores.size) if scores.size > 1 else np.nan
+        n_features, n_loops = fit.projection.selected.size, len(fit.history["cost"])
+        row = (name, float(scores.mean()), float(error), int(n_features), n_loops, i == chosen)
+        for column, value in zip(names, row, strict=True):
+            table[column].append(value)
+    return table
+
+
+def w_step_for(settings: Settings, n_features: int | None) -> WStep:
+    """Return how the W-step is solved for a number of features (None: for `eta`)."""
+    return WStep(
+        n_features,
+        settings.eta if n_features is None else None,
+        settings.costs,
+        settings.selector,
+        settings.solver,
+        settings.solver_options,
+        settings.ball,
+        settings.relax,
+        settings.ridge,
+    )
+
+
+def _expanded_starts(settings: Settings, n_samples: int) -> tuple[list[str | Ints], bool]:
+    """Return the starts that "auto" stands for, and whether the best of them is refined."""
+    if settings.n_clusters == 1:
+        return [np.zeros(n_samples, dtype=np.intp)], False
+    starts: list[str | Ints] = []
+    refine = False
+    for start in settings.starts:
+        is_auto = isinstance(start, str) and start == "auto"
+        refine |= is_auto
+        starts += AUTO_STARTS if is_auto else [start]
+    return starts, refine
+
+
+def converge(
+    problem: Alternation,
+    labels: Ints,
+    loop: Loop,
+    rng: np.random.RandomState,
+    *,
+    last: Projection | None = None,
+    certify: bool = True,
+    record: Record = NO_RECORD,
+) -> Fit:
+    """Alternate from given labels, and from the projection of a similar fit (`last`).
+
+    With `certify`, the first W-step is solved exactly (unless there is a `last` one), which
+    finds a good working set; those after it use that set without certificate, and once labels
+    and features have converged (or at the last loop) the W-step is solved exactly again: the
+    result is certified.
+    """
+
+    def exact(state: State) -> bool:
+        # In the paper's own scheme every W-step goes on from the last, so all are full.
+        return certify and (
+            problem.rule.monotone
+            or state.projection is None
+            or _converged(loop, state)
+            or state.n_loops + 1 == loop.max_loops
+        )
+
+    def resume(state: State | None) -> Iterator[State]:
+        begin = State(labels, projection=last) if state is None else state
+        return alternate(problem, begin, rng, certify=exact)
+
+    history: dict[str, list[float]] = {name: [] for name in HISTORY}
+    before = State(labels, projection=last)
+    for state in record.states("loop", resume):
+        _append(history, state)
+        was_exact, before = exact(before), state
+        if state.n_loops == loop.max_loops or (_converged(loop, state) and was_exact == certify):
+            break
+    return _as_fit(problem, state, history, _converged(loop, state))
+
+
+def _converged(loop: Loop, state: State) -> bool:
+    """Whether labels and features changed no more in the last loop than the tolerance."""
+    return (
+        loop.tol is not None
+        and state.labels_changed <= loop.tol
+        and state.features_changed <= FEATURE_TOL * loop.tol
+    )
+
+
+def fit_labels(problem: Alternation, labels: Ints) -> Fit:
+    """Return the fit with one W-step, for labels that stay as they are."""
+    mu = problem.targets(labels, None)
+    W = solve_w_step(problem.matrix, labels, mu, problem.w_step, gram=problem.gram)
+    P = problem.matrix.project(W.weights)
+    weight = problem.matrix.sample_weight
+    centres = centroids(P, labels, problem.n_clusters, weight)
+    inertia = inertia_of(P, centres[labels], weight)
+    state = State(labels, 1, W, centres, inertia, 0.0, 0.0, P)
+    history: dict[str, list[float]] = {name: [] for name in HISTORY}
+    _append(history, state)
+    return _as_fit(problem, state, history, True)
+
+
+def _append(history: dict[str, list[float]], state: State) -> None:
+    W = state.projection
+    assert W is not None
+    row = (state.inertia / 2, state.labels_changed, W.selected.size, W.eta, W.gap)
+    for name, value in zip(HISTORY, row, strict=True):
+        history[name].append(value)
+
+
+def _as_fit(
+    problem: Alternation, state: State, history: dict[str, list[float]], converged: bool
+) -> Fit:
+    W, centres, P = state.projection, state.centroids, state.projected
+    assert W is not None and centres is not None
+    if P is None:  # the last loop was read from a checkpoint
+        P = problem.matrix.project(W.weights)
+    return Fit(state.labels, centres, state.inertia, W, P, history, converged)
+
+
+class Labelled(NamedTuple):
+    """All samples with their final labels.
+
+    Attributes
+    ----------
+    labels : ndarray of int
+        Cluster of each sample; clusters are numbered by decreasing size.
+    projected : ndarray, samples x components
+        The samples in the projection.
+    order : ndarray of int
+        Cluster c was number ``order[c]`` in the fit.
+    """
+
+    labels: Ints
+    projected: Floats
+    order: Ints
+
+
+def label_all(
+    X: Any,
+    rows: Ints | None,
+    sample_weight: Floats | None,
+    matrix: Matrix,
+    fit: Fit,
+    *,
+    reassign: bool = True,
+) -> Labelled:
+    """Label all samples, those without weight included, by their nearest centroids.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or blocks
+        All samples.
+    rows : ndarray of int or None
+        The samples that were fitted (None: all).
+    sample_weight : ndarray or None
+        Weight of each of all samples.
+    matrix : Matrix
+        The view that was fitted.
+    fit : Fit
+        The result.
+    reassign : bool
+        False keeps the labels of the fit for the samples that were fitted.
+    """
+    k, P = fit.centroids.shape[0], fit.projected
+    if rows is not None:
+        rest = np.setdiff1d(np.arange(X.shape[0]), rows)
+        P = np.empty((X.shape[0], fit.projected.shape[1]))
+        P[rows] = fit.projected
+        P[rest] = project_samples(
+            select_rows(X, rest), matrix.mean, matrix.factor, fit.projection.weights
+        )
+    # In the precision in which a model keeps them, so that it predicts the same labels.
+    centres = fit.centroids.astype(X.dtype).astype(np.float64)
+    labels = fill_empty(P, distances(P, centres).argmin(axis=1), k)
+    if not reassign:
+        labels[slice(None) if rows is None else rows] = fit.labels
+    rank = order_by_size(labels, k, sample_weight)
+    return Labelled(rank[labels], P, np.argsort(rank))

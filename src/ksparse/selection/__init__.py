@@ -1,0 +1,1 @@
+"""How many features, how many clusters, how stable."""

@@ -1,0 +1,67 @@
+"""Checks of arguments that `feature_path`, `choose_k` and `stability_selection` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ksparse._errors import InputError, Term
+from ksparse.matrix.sources import check_distinct_rows
+from ksparse.metrics import label_codes
+from ksparse.params import Inputs, check_integer, is_integer, read_data, read_inputs, with_defaults
+
+__all__ = [
+    "check_n_jobs",
+    "check_several_clusters",
+    "check_true_labels",
+    "read_arguments",
+]
+
+
+def read_arguments(
+    X: Any, sample_weight: ArrayLike | None, options: Mapping[str, Any], **given: Any
+) -> tuple[Inputs, list[str] | None]:
+    """Return checked inputs of a function, and the names of the features where known.
+
+    `options` are parameters of `KSparse` that the user gave, `given` those that the function
+    sets.
+    """
+    params = with_defaults(options, **given)
+    data = read_data(X, params["memory_limit"])
+    inputs = read_inputs(params, data.X, sample_weight)
+    if inputs.n_distinct < params["n_clusters"]:
+        check_distinct_rows(inputs.matrix.X, params["n_clusters"])
+    return inputs, data.names
+
+
+def check_several_clusters(n_clusters: Any) -> None:
+    """Raise InputError for a single cluster, which no feature can tell from others."""
+    check_integer("n_clusters", n_clusters, 1)
+    if n_clusters == 1:
+        raise InputError(Term("n_clusters", 1), " should be >= 2: features tell clusters apart.")
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Raise InputError unless joblib can run that many processes."""
+    if n_jobs is not None and not (is_integer(n_jobs) and n_jobs != 0):
+        raise InputError(
+            Term("n_jobs", n_jobs), " must be None or a number of processes (-1: all)."
+        )
+
+
+def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:
+    """Return true labels, one per sample, or None."""
+    if labels is None:
+        return None
+    truth = np.asarray(labels)
+    if truth.ndim == 1:
+        label_codes("labels", truth)
+    if truth.shape != (n_samples,):
+        raise InputError(
+            f"labels has shape {truth.shape}, but X has {n_samples} samples: "
+            "give one true label per sample."
+        )
+    return truth

@@ -1,0 +1,58 @@
+"""What a start is, and what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ksparse.matrix import Floats, Ints, Matrix
+
+__all__ = ["Embedding", "Start", "StartData"]
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Samples in a few dimensions.
+
+    Attributes
+    ----------
+    rows : ndarray, samples x components
+        Spectral coordinates, each row of unit length.
+    scores : ndarray, samples x (components - 1, at least 1)
+        Principal component scores: left singular vectors times singular values.
+    """
+
+    rows: Floats
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class StartData:
+    """What starts are computed from.
+
+    Attributes
+    ----------
+    matrix : Matrix
+        The data, of spectral norm at most 1.
+    embedding : Embedding
+        Spectral coordinates and principal component scores.
+    n_clusters : int
+        Number of clusters.
+    sigma : float
+        Width of the kernel of "spectral_kernel".
+    """
+
+    matrix: Matrix
+    embedding: Embedding
+    n_clusters: int
+    sigma: float = 150.0
+
+
+class Start(Protocol):
+    """A way to find the labels from which the alternation begins."""
+
+    def labels(self, data: StartData, rng: np.random.RandomState) -> Ints:
+        """Return a label for each sample; no cluster is empty."""
+        ...

@@ -1,0 +1,212 @@
+"""The plan of the package: which part may import which, and how many files a fit passes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import ksparse
+from conftest import make_clusters
+from ksparse import KSparse
+
+ROOT = Path(ksparse.__file__).parent
+
+# What every part may import, besides itself. Parts are the packages and modules of ksparse.
+UTILITIES = {"_errors", "_names", "_threads"}
+NUMERICS = {*UTILITIES, "matrix", "core"}
+SEARCH = {*NUMERICS, "starts", "search"}
+SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
+IO = {*SEARCH, "params", "_progress"}
+ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
+SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "normalise"}
+SHELLS = {*SCVERSE, "scverse"}
+ALLOWED = {
+    "_errors": set(),
+    "_names": set(),
+    "_threads": set(),
+    "_progress": set(),
+    "_tables": set(),
+    "_plotting": {"_errors", "io"},
+    "metrics": {"_errors"},
+    "matrix": UTILITIES,
+    "core": {*UTILITIES, "matrix"},
+    "starts": NUMERICS,
+    "search": {*NUMERICS, "starts"},
+    "params": SEARCH,
+    "io": IO,
+    "selection": SELECTION,
+    "prediction": {*NUMERICS, "io"},
+    "estimator": ESTIMATOR,
+    "loading": {"estimator", "io"},
+    "balls": {"core"},
+    "normalise": {*UTILITIES, "matrix"},
+    "scverse": SCVERSE,
+    "readers": {*UTILITIES, "io", "matrix"},
+    "simulate": {*UTILITIES, "normalise", "params"},
+    "datasets": {*UTILITIES, "io", "matrix", "normalise", "_progress"},
+    "baselines": {*NUMERICS, "params", "metrics"},
+    "tl": SHELLS,
+    "pl": SHELLS,
+    "report": SHELLS,
+    "compare": {*SHELLS, "baselines", "datasets", "readers", "simulate"},
+    "cli": {*SHELLS, "tl", "pl", "report", "compare", "readers", "simulate", "datasets"},
+    "__main__": {"cli"},
+}
+# The one package that knows how data are stored; and others that may ask, with the reason.
+STORAGE = {
+    "matrix": "the only code that knows how data are stored",
+    "readers": "files hold sparse or dense matrices, and readers make them",
+    "baselines": "other methods have their own ways with sparse data",
+}
+
+
+def modules():
+    """Every module: its name in ksparse, and its tree."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+MODULES = dict(modules())
+
+
+def imports(tree):
+    """Pairs (module of ksparse, name): everything that is imported, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "ksparse":
+                    yield alias.name.removeprefix("ksparse").lstrip("."), None
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ksparse":
+            module = node.module.removeprefix("ksparse").lstrip(".")
+            for alias in node.names:
+                inside = f"{module}.{alias.name}".lstrip(".")
+                yield (inside, None) if inside in MODULES else (module, alias.name)
+
+
+def part_of(module):
+    return module.split(".")[0]
+
+
+EDGES = {
+    (name, module, imported)
+    for name, tree in MODULES.items()
+    for module, imported in imports(tree)
+    # The package itself holds the public names, and imports lazily.
+    if name != "" and module != ""
+}
+
+
+def test_every_part_has_a_place_in_the_plan():
+    assert {part_of(name) for name in MODULES if name} == set(ALLOWED)
+
+
+def test_arrows_go_one_way():
+    wrong = [
+        f"{name} -> {module}"
+        for name, module, _ in EDGES
+        if part_of(name) != part_of(module) and part_of(module) not in ALLOWED[part_of(name)]
+    ]
+    assert not wrong
+
+
+def test_the_plan_itself_has_no_cycle():
+    left = dict(ALLOWED)
+    while left:
+        free = [part for part, below in left.items() if not below & set(left) - {part}]
+        assert free, f"cycle among {sorted(left)}"
+        for part in free:
+            del left[part]
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    below = {name: {m for n, m, _ in EDGES if n == name and m in MODULES} for name in MODULES}
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name in done:
+            return
+        path.append(name)
+        for module in sorted(below[name]):
+            visit(module)
+        path.pop()
+        done.add(name)
+
+    for name in MODULES:
+        visit(name)
+
+
+def test_no_private_name_or_module_crosses_packages():
+    wrong = []
+    for name, module, imported in EDGES:
+        if part_of(name) == part_of(module):
+            continue
+        inner = module.split(".")[1:]
+        if any(word.startswith("_") for word in (*inner, imported or "")):
+            wrong.append(f"{name} imports {module}.{imported}")
+    assert not wrong
+
+
+def test_storage_is_known_in_one_place():
+    wrong = []
+    for name, tree in MODULES.items():
+        if part_of(name) in STORAGE:
+            continue
+        for node in ast.walk(tree):
+            words = []
+            if isinstance(node, ast.Name):
+                words = [node.id]
+            elif isinstance(node, ast.Attribute):
+                words = [node.attr]
+            elif isinstance(node, ast.ImportFrom):
+                words = [alias.name for alias in node.names]
+            if {"issparse", "Blocks"} & set(words):
+                wrong.append(f"{name}, line {node.lineno}")
+    assert not wrong
+
+
+def test_the_core_knows_no_file_progress_bar_or_table():
+    for name, tree in MODULES.items():
+        if part_of(name) in ("core", "matrix"):
+            outside = {
+                (alias.name if isinstance(node, ast.Import) else node.module).split(".")[0]
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for alias in node.names
+            }
+            assert not outside & {"tqdm", "pandas", "anndata", "click", "signal", "json"}, name
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: p.name)
+def test_modules_are_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def files_of_a_fit(**parameters):
+    """The files of ksparse in which a function runs during a fit."""
+    X, _, _ = make_clusters(0)
+    KSparse(3, random_state=0, **parameters).fit(X)  # imports are not counted
+    files = set()
+
+    def profile(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(ROOT) + os.sep):
+            files.add(Path(frame.f_code.co_filename).relative_to(ROOT).as_posix())
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        KSparse(3, random_state=0, **parameters).fit(X)
+    finally:
+        sys.setprofile(before)
+    return files
+
+
+def test_a_fit_passes_through_few_files():
+    assert len(files_of_a_fit(n_features=10, init="spectral")) <= 15
+    assert len(files_of_a_fit()) <= 24
