@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import config
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 SMALL_KMEANS = 100_000
 
 _most_threads: int | None = None
+_forked = False
 
 
 @contextmanager
@@ -46,13 +48,19 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def openmp_threads(n_distances: int) -> Any:
-    """Return a context in which k-means uses as many threads as its work is worth.
+def openmp_threads(n_distances: float = np.inf) -> Any:
+    """Return a context for scikit-learn's k-means, nearest neighbours and t-SNE.
 
-    On small data a second thread gains little, and waiting for it costs much when other
-    processes keep it from running.
+    They use as many threads of OpenMP as their work is worth: on small data a second thread
+    gains little, and waiting for it costs much when other processes keep it from running. In
+    a forked process it is one, because OpenMP would wait for threads of the parent process.
+
+    Parameters
+    ----------
+    n_distances : float, default=inf
+        Number of distances in an iteration.
     """
-    limit = 1 if n_distances < SMALL_KMEANS else None
+    limit = 1 if _forked or n_distances < SMALL_KMEANS else None
     return _controller().limit(limits=limit, user_api="openmp")
 
 
@@ -61,9 +69,15 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="ksparse")
 
 
-# The threads of a pool do not live on in a forked process: it makes its own.
+def _after_fork() -> None:
+    """Forget the threads of a pool, which do not live on in a forked process."""
+    global _forked
+    _forked = True
+    _pool.cache_clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def split(n: int, parts: int) -> list[tuple[int, int]]:

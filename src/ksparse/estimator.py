@@ -357,7 +357,7 @@ class KSparse(
         from ksparse.core.memberships import assign_several
 
         labels, centres = self.labels_.astype(np.intp), self.centroids_.astype(np.float64)
-        several = assign_several(P, labels, centres, self.max_labels, inputs.weight)
+        several = assign_several(P, labels, centres, int(self.max_labels), inputs.weight)
         self.memberships_, self.membership_log_odds_ = several.sets, several.log_odds
         self.membership_centroids_ = several.centroids.astype(inputs.X.dtype)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from ksparse._errors import InputError, warn
+from ksparse.matrix.bad_data import check_indices, check_unmasked
 from ksparse.matrix.data import (
     pick_columns,
     reduce_rows,
@@ -135,12 +136,15 @@ def _scaled(
     """Return new data in which every sample adds up to `total`, and the sums before."""
     if not isinstance(total, Real) or not 0 < total < np.inf:
         raise InputError(f"total={total!r} must be a finite number > 0.")
+    check_indices(counts)
+    check_unmasked("counts", counts)
     counts = check_array(
         counts,
         accept_sparse="csr" if columns is None else ("csr", "csc"),
         dtype=(np.float32, np.float64),
         ensure_all_finite=False,
     )
+    check_indices(counts)  # of what was converted from other kinds
     check_finite(counts)
     counts = sum_duplicates(counts)
     values = stored_values(counts)

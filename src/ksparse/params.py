@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term
 from ksparse.core.balls import BALLS
@@ -23,9 +22,7 @@ from ksparse.core.solvers import SOLVERS
 from ksparse.core.targets import TARGETS
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.matrix.sources import (
-    Data,
     check_costs,
-    check_data,
     check_sample_weight,
     check_stored_values,
     count_distinct_rows,
@@ -44,7 +41,6 @@ __all__ = [
     "check_listed",
     "is_integer",
     "is_number",
-    "read_data",
     "read_inputs",
     "with_defaults",
 ]
@@ -83,10 +79,14 @@ class Constraint:
     test: Callable[[Any], bool]
     sentence: str
 
-    def check(self, name: str, value: Any) -> None:
-        """Raise InputError if a value does not pass."""
+    def check(self, name: str, value: Any) -> Any:
+        """Return a value that passes, numbers as Python's own; raise InputError otherwise.
+
+        Small types of numpy do not go further: arithmetic with them overflows.
+        """
         if not self.test(value):
             raise InputError(Term(name, value), f" {self.sentence}.")
+        return value.item() if isinstance(value, np.generic) else value
 
 
 class _Count(Constraint):
@@ -95,10 +95,10 @@ class _Count(Constraint):
     def __init__(self, least: int) -> None:
         super().__init__(lambda value: bool(value >= least), f"must be at least {least}")
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: Any) -> int:
         if not is_integer(value):
             raise InputError(Term(name, value), " must be an integer.")
-        super().check(name, value)
+        return int(super().check(name, value))
 
 
 class _Choice(Constraint):
@@ -108,10 +108,11 @@ class _Choice(Constraint):
         super().__init__(lambda value: isinstance(value, str) and value in registry, "")
         object.__setattr__(self, "registry", registry)
 
-    def check(self, name: str, value: Any) -> None:
-        if not self.test(value):
-            names = ", ".join(self.registry)  # type: ignore[attr-defined]
-            raise InputError(Term(name, value), f" is unknown; choose from {names}.")
+    def check(self, name: str, value: Any) -> Any:
+        if self.test(value):
+            return value
+        names = ", ".join(self.registry)  # type: ignore[attr-defined]
+        raise InputError(Term(name, value), f" is unknown; choose from {names}.")
 
 
 def _or_none(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -179,9 +180,9 @@ def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
     return DEFAULTS | dict(options) | given
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Raise InputError unless a value is an integer of at least some size."""
-    _Count(least).check(name, value)
+def check_integer(name: str, value: Any, least: int) -> int:
+    """Return an integer of at least some size as an int; raise InputError for anything else."""
+    return _Count(least).check(name, value)
 
 
 def check_listed(name: str, values: Any) -> list[Any]:
@@ -197,15 +198,6 @@ def check_listed(name: str, values: Any) -> list[Any]:
     if not out:
         raise InputError(f"{name} is empty: give at least one number.")
     return out
-
-
-def read_data(X: Any, memory_limit: Any = None) -> Data:
-    """Return checked data for a function that is no estimator."""
-    names = getattr(X, "columns", None)
-    data = check_data(X, memory_limit, check_array)
-    if names is None or not all(isinstance(name, str) for name in names):
-        return data
-    return Data(data.X, list(names))
 
 
 @dataclass(frozen=True)
@@ -241,9 +233,8 @@ def read_inputs(
     params: Mapping[str, Any], X: Any, sample_weight: ArrayLike | None = None
 ) -> Inputs:
     """Return checked settings and the view of checked data that they are for."""
-    for name, (_, constraint) in PARAMETERS.items():
-        constraint.check(name, params[name])
-    n_clusters = int(params["n_clusters"])
+    params = {name: rule.check(name, params[name]) for name, (_, rule) in PARAMETERS.items()}
+    n_clusters = params["n_clusters"]
     if X.shape[0] < n_clusters:
         raise InputError(
             Term("n_samples", X.shape[0]), " should be >= ", Term("n_clusters", n_clusters),
@@ -344,7 +335,7 @@ def _check_n_features(n_features: Any, costs: Floats) -> int | None:
 
 def check_count(count: Any, costs: Floats) -> int:
     """Return a number of features that can be selected."""
-    _Count(1).check("n_features", count)
+    count = _Count(1).check("n_features", count)
     allowed, free = int(np.isfinite(costs).sum()), int((costs == 0).sum())
     sentence = ""
     if count > costs.size:
@@ -357,7 +348,7 @@ def check_count(count: Any, costs: Floats) -> int:
         )
     if sentence:
         raise InputError(Term("n_features", count), sentence)
-    return int(count)
+    return count
 
 
 def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:

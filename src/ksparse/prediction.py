@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ksparse._errors import Term, warn
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
+from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import columns_in_memory, is_stored
 
 __all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
@@ -114,6 +115,7 @@ class PredictionMixin:
             In memory, whatever X is.
         """
         if isinstance(X, np.ndarray) or not (is_stored(X) or hasattr(X, "var_names")):
+            check_indices(X)
             return super().transform(X)  # type: ignore[misc]
         check_is_fitted(self)
         X = self._validate(X, reset=False)

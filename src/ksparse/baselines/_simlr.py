@@ -9,12 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
-from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
-from ksparse.baselines._base import Baseline
+from ksparse.baselines._base import Baseline, kmeans_labels
 from ksparse.baselines._simlr_steps import (
     BANDWIDTHS,
     EPS,
@@ -134,15 +133,16 @@ class SIMLR(Baseline):
                 ".",
             )
         if n < 6 or self.n_clusters in (1, n):  # no neighbours to learn from
-            kmeans = KMeans(self.n_clusters, n_init=self.n_init, random_state=rng)
-            self.labels_ = kmeans.fit_predict(X)
+            options = {"n_init": int(self.n_init), "random_state": rng}
+            self.labels_ = kmeans_labels(X, self.n_clusters, **options)
             return self
         learn = _learn_large if self.large else _learn
-        S, F, weights, n_iter = learn(X, self.n_clusters, self.n_neighbors, self.max_iter, rng)
+        counts = (int(self.n_clusters), int(self.n_neighbors), int(self.max_iter))
+        S, F, weights, n_iter = learn(X, *counts, rng)
         self.similarity_, self.embedding_ = S, F
         self.kernel_weights_, self.n_iter_ = weights, n_iter
-        kmeans = KMeans(self.n_clusters, n_init=self.n_init, random_state=rng)
-        self.labels_ = kmeans.fit_predict(F)
+        options = {"n_init": int(self.n_init), "random_state": rng}
+        self.labels_ = kmeans_labels(F, self.n_clusters, **options)
         return self
 
 

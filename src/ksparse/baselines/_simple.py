@@ -6,11 +6,12 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.cluster import KMeans, SpectralClustering
+from sklearn.cluster import SpectralClustering
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 
-from ksparse.baselines._base import Baseline
+from ksparse._threads import openmp_threads
+from ksparse.baselines._base import Baseline, kmeans_labels
 
 __all__ = ["PCAKMeans", "Spectral"]
 
@@ -78,14 +79,14 @@ class PCAKMeans(Baseline):
         if X.shape[0] == 1:
             self.embedding_, self.labels_ = np.zeros((1, 1)), np.zeros(1, dtype=np.int32)
             return self
-        wanted = self.n_clusters + 4 if self.n_components is None else self.n_components
+        wanted = int(self.n_clusters) + 4 if self.n_components is None else self.n_components
         n = min(wanted, *X.shape)
         if hasattr(X, "toarray") and n >= min(X.shape):
             X = X.toarray()  # small: the sparse solver needs fewer components than that
         solver = "arpack" if hasattr(X, "toarray") else "auto"
         self.embedding_ = PCA(n, random_state=seeds[0], svd_solver=solver).fit_transform(X)
-        kmeans = KMeans(self.n_clusters, n_init=self.n_init, random_state=seeds[1])
-        self.labels_ = kmeans.fit_predict(self.embedding_)
+        options = {"n_init": int(self.n_init), "random_state": seeds[1]}
+        self.labels_ = kmeans_labels(self.embedding_, self.n_clusters, **options)
         return self
 
 
@@ -152,11 +153,14 @@ class Spectral(Baseline):
             self.labels_ = np.arange(X.shape[0], dtype=np.int32) % self.n_clusters
             return self
         model = SpectralClustering(
-            self.n_clusters, affinity="nearest_neighbors", n_init=self.n_init,
-            n_neighbors=min(self.n_neighbors, X.shape[0]),
+            int(self.n_clusters), affinity="nearest_neighbors", n_init=int(self.n_init),
+            n_neighbors=min(int(self.n_neighbors), X.shape[0]),
             random_state=check_random_state(self.random_state),
         )  # fmt: skip
-        with warnings.catch_warnings():  # separate parts of the graph are separate clusters
+        with (
+            warnings.catch_warnings(),
+            openmp_threads(),
+        ):  # separate parts of the graph are separate clusters
             warnings.filterwarnings("ignore", "Graph is not fully connected")
             self.labels_ = model.fit_predict(X)
         self.affinity_matrix_ = model.affinity_matrix_

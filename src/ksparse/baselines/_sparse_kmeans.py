@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
-from ksparse.baselines._base import Baseline
+from ksparse.baselines._base import Baseline, kmeans_labels
 from ksparse.matrix import Floats
 from ksparse.params import check_integer, check_listed
 
@@ -134,7 +133,7 @@ class SparseKMeans(Baseline):
         return self
 
     def _first_labels(self, X: Any, rng: np.random.RandomState) -> NDArray[Any]:
-        return KMeans(self.n_clusters, n_init=self.n_init, random_state=rng).fit_predict(X)
+        return kmeans_labels(X, self.n_clusters, n_init=int(self.n_init), random_state=rng)
 
     def _fit(self, X: Any, bound: float, labels: NDArray[Any], rng: np.random.RandomState) -> None:
         d = X.shape[1]
@@ -146,7 +145,7 @@ class SparseKMeans(Baseline):
                     break
                 labels = self._reassign(X, weights, labels, rng)
             before = weights
-            gains = _gains(X, labels, self.n_clusters)
+            gains = _gains(X, labels, int(self.n_clusters))
             weights = bound_weights(gains, bound)
             self.n_iter_ = iteration + 1
         self.labels_, self.weights_ = labels.astype(np.int32), weights
@@ -162,12 +161,12 @@ class SparseKMeans(Baseline):
         part = X[:, used]
         part = part.toarray() if sp.issparse(part) else part
         Z = part * np.sqrt(weights[used]).astype(X.dtype)
-        k = self.n_clusters
+        k = int(self.n_clusters)
         centres = np.array([Z[labels == c].mean(axis=0) for c in range(k)])
         nearest = ((centres**2).sum(axis=1) - 2 * Z @ centres.T).argmin(axis=1)
         if np.unique(nearest).size < k:  # a cluster would be empty: start again
-            return KMeans(k, n_init=10, random_state=rng).fit_predict(Z)
-        return KMeans(k, init=centres, n_init=1).fit_predict(Z)
+            return kmeans_labels(Z, k, n_init=10, random_state=rng)
+        return kmeans_labels(Z, k, init=centres, n_init=1)
 
     def choose_bound(
         self, X: Any, wbounds: Iterable[float] | None = None, *, n_permutations: int = 25
@@ -191,7 +190,7 @@ class SparseKMeans(Baseline):
         BoundChoice
         """
         X = self._checked(X, n_init=1, max_iter=1)
-        check_integer("n_permutations", n_permutations, 1)
+        n_permutations = check_integer("n_permutations", n_permutations, 1)
         largest = np.sqrt(X.shape[1])
         if wbounds is None:
             bounds = np.geomspace(

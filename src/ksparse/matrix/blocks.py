@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError
+from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.base import Floats, Frame, Ints, Matrix
 from ksparse.matrix.dense import DenseMatrix, project_dense
 from ksparse.matrix.sparse import SparseMatrix, project_sparse
@@ -178,6 +179,7 @@ def as_block(block: Any, dtype: Any, n_columns: int) -> Any:
         raise InputError(f"A block has shape {block.shape}, but X has {n_columns} features.")
     if not sp.issparse(block):
         return np.asarray(block, dtype=dtype)
+    check_indices(block)
     block = block if block.format == "csr" else block.tocsr()
     block = block.astype(dtype, copy=False)
     if not block.has_canonical_format:

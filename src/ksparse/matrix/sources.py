@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term
 from ksparse._names import repeated
 from ksparse._threads import map_parts, split
+from ksparse.matrix.bad_data import BadValues, bad_values, check_indices, check_unmasked
 from ksparse.matrix.base import Floats, Ints, Matrix
 from ksparse.matrix.blocks import BlockMatrix, Blocks, SomeRows, project_block
 from ksparse.matrix.dense import DenseMatrix
@@ -65,7 +66,7 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
 
     Matrices in files and dask arrays become `Blocks`; all else is returned as it is.
     """
-    if isinstance(X, np.ndarray) or sp.issparse(X):
+    if isinstance(X, np.ndarray):
         return X, None
     names = None
     if top_module(X) == "anndata" and hasattr(X, "var_names"):
@@ -75,6 +76,8 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
         X = X.X
         if X is None:
             raise InputError("The AnnData object has no X: give one of its layers.")
+    if sp.issparse(X):
+        check_indices(X)
     if isinstance(X, Blocks) or not is_stored(X):
         return X, names
     return open_blocks(X, memory_limit), names
@@ -148,6 +151,8 @@ def check_data(X: Any, memory_limit: Any, validate: Callable[..., Any]) -> Data:
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
+        if sp.issparse(X):
+            check_indices(X)  # of what was converted from other kinds
         check_values(X)
     if names is not None and (again := repeated(names)):
         raise InputError(f"X has {len(again)} repeated feature names: make them unique.")
@@ -173,6 +178,12 @@ def check_sample_weight(n_samples: int, sample_weight: Any) -> tuple[Floats | No
     if not weight.any():
         raise InputError("sample_weight is zero for all samples: give some a positive weight.")
     least, most = float(weight[weight > 0].min()), float(weight.max())
+    if not SMALLEST_VALUE <= most <= LARGEST_VALUE:
+        raise InputError(
+            f"The largest sample_weight is {most:.3g}, which should be between "
+            f"{SMALLEST_VALUE:.0g} and {LARGEST_VALUE:.0g}: multiply all by one number, which "
+            "changes nothing."
+        )
     if most > WEIGHT_RANGE * least:
         raise InputError(
             f"sample_weight ranges from {least:.3g} to {most:.3g}, which should be within a factor "
@@ -205,6 +216,7 @@ def check_costs(feature_weights: Any, n_features: int) -> Floats:
 
 def _real_array(name: str, per: str, values: Any) -> Floats:
     """Return values as float64, or raise InputError if they are no real numbers."""
+    check_unmasked(name, values)
     try:
         given = np.asarray(values)
         if given.dtype.kind in "fiubO":
@@ -231,6 +243,8 @@ def _check_numbers(X: Any) -> None:
     """Raise InputError if X holds text or other objects that are not numbers."""
     if sp.issparse(X):
         return
+    if isinstance(X, np.ma.MaskedArray):
+        check_unmasked("X", X)
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
         try:
@@ -246,40 +260,9 @@ def check_finite(X: Any) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return
-    bad = _bad_values(X)
+    bad = bad_values(X)
     if bad.first is not None:
         raise InputError(bad.message())
-
-
-class _BadValues(NamedTuple):
-    """Values that are not finite: how many, of which kinds, and where the first one is."""
-
-    number: int
-    kinds: frozenset[str]
-    first: tuple[int, int] | None
-
-    def message(self) -> str:
-        assert self.first is not None
-        return (
-            f"X contains {' and '.join(sorted(self.kinds))} ({self.number} in all, the first in "
-            f"row {self.first[0]}, column {self.first[1]}): remove or impute them before "
-            "clustering."
-        )
-
-
-def _bad_values(X: Any) -> _BadValues:
-    out = _BadValues(0, frozenset(), None)
-    step = max(1, 2**20 // max(1, X.shape[1]))
-    rows = X.tocsr() if sp.issparse(X) else X
-    for start in range(0, X.shape[0], step):
-        block = rows[start : start + step]
-        block = block.toarray() if sp.issparse(block) else block
-        wrong = np.argwhere(~np.isfinite(block))
-        if wrong.size:
-            kinds = {"NaN" if np.isnan(block[i, j]) else "infinity" for i, j in wrong}
-            first = (start + int(wrong[0][0]), int(wrong[0][1]))
-            out = _BadValues(out.number + len(wrong), out.kinds | kinds, out.first or first)
-    return out
 
 
 def check_values(X: Any) -> None:
@@ -289,7 +272,7 @@ def check_values(X: Any) -> None:
     """
     largest = _block_largest(X)
     if not np.isfinite(largest):
-        raise InputError(_bad_values(X).message())
+        raise InputError(bad_values(X).message())
     _check_largest(largest)
 
 
@@ -303,11 +286,11 @@ def check_stored_values(X: Any, matrix: Matrix) -> None:
     assert isinstance(matrix, BlockMatrix)
     largest = matrix.largest if matrix.X is X else X.total(_block_largest, (), combine=np.maximum)
     if not np.isfinite(largest):
-        out = _BadValues(0, frozenset(), None)
-        results = X.results(_bad_values, ())
+        out = BadValues(0, frozenset(), None)
+        results = X.results(bad_values, ())
         for (start, _), bad in zip(X.bounds, results, strict=True):
             first = None if bad.first is None else (start + bad.first[0], bad.first[1])
-            out = _BadValues(out.number + bad.number, out.kinds | bad.kinds, out.first or first)
+            out = BadValues(out.number + bad.number, out.kinds | bad.kinds, out.first or first)
         raise InputError(out.message())
     _check_largest(float(largest))
     if matrix.mixed:

@@ -32,7 +32,7 @@ def _cluster_title(name: str) -> str:
 
 def _top_genes(record: Record, n_genes: int) -> list[tuple[int, int]]:
     """Return the top genes of each cluster; raise ValueError if there are none."""
-    check_integer("n_genes", n_genes, 1)
+    n_genes = check_integer("n_genes", n_genes, 1)
     pairs = top_genes(record, n_genes)
     if not pairs:
         raise InputError("No gene is a marker of a cluster: there is nothing to draw.")
@@ -69,7 +69,7 @@ def genes(
     Axes
     """
     record = read_record(adata, key)
-    check_integer("n_genes", n_genes, 1)
+    n_genes = check_integer("n_genes", n_genes, 1)
     weight = record.model.gene_weights
     if not weight.size:
         raise InputError("No gene was selected: there is nothing to draw.")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term
+from ksparse._threads import openmp_threads
 
 __all__ = ["METHODS", "layout"]
 
@@ -44,7 +45,8 @@ def _tsne(P: NDArray[Any], random_state: int | None) -> NDArray[np.float32]:
     perplexity = min(30.0, (len(P) - 1) / 3)
     init = "pca" if P.shape[1] >= 2 else "random"
     model = TSNE(random_state=random_state, perplexity=perplexity, init=init)
-    return np.asarray(model.fit_transform(P), dtype=np.float32)
+    with openmp_threads():
+        return np.asarray(model.fit_transform(P), dtype=np.float32)
 
 
 def _umap(P: NDArray[Any], random_state: int | None) -> NDArray[np.float32]:
@@ -69,9 +71,9 @@ def _place(
     out = np.empty((len(P), 2), dtype=np.float32)
     out[chosen] = points
     rest = np.setdiff1d(np.arange(len(P)), chosen)
-    distance, nearest = (
-        NearestNeighbors(n_neighbors=N_NEIGHBOURS).fit(P[chosen]).kneighbors(P[rest])
-    )
+    near = NearestNeighbors(n_neighbors=N_NEIGHBOURS).fit(P[chosen])
+    with openmp_threads():
+        distance, nearest = near.kneighbors(P[rest])
     # The nearest counts most: a mean of points far from each other would lie between clusters.
     weight = 1.0 / np.maximum(distance, 1e-12) ** 2
     weight /= weight.sum(axis=1, keepdims=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.cluster import KMeans
 
+from ksparse._threads import openmp_threads
 from ksparse.matrix import Floats, Ints
 
 __all__ = ["proposals"]
@@ -56,7 +57,8 @@ def _splits(points: Floats, labels: Ints, rng: np.random.RandomState) -> list[tu
         if members.size < 2 * MIN_PART or not np.ptp(inside, axis=0).any():
             continue
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        second = KMeans(2, n_init=5, random_state=seed).fit(inside).labels_ == 1
+        with openmp_threads():
+            second = KMeans(2, n_init=5, random_state=seed).fit(inside).labels_ == 1
         if min(second.sum(), (~second).sum()) >= MIN_PART:
             apart = separation(inside[~second], inside[second])
             splits.append((-apart, int(cluster), members[second]))

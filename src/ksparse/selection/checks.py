@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term
-from ksparse.matrix.sources import check_distinct_rows
+from ksparse.matrix.sources import Data, check_data, check_distinct_rows
 from ksparse.metrics import label_codes
-from ksparse.params import Inputs, check_integer, is_integer, read_data, read_inputs, with_defaults
+from ksparse.params import Inputs, check_integer, is_integer, read_inputs, with_defaults
 
 __all__ = [
     "check_n_jobs",
@@ -30,26 +31,37 @@ def read_arguments(
     sets.
     """
     params = with_defaults(options, **given)
-    data = read_data(X, params["memory_limit"])
+    data = _read_data(X, params["memory_limit"])
     inputs = read_inputs(params, data.X, sample_weight)
     if inputs.n_distinct < params["n_clusters"]:
         check_distinct_rows(inputs.matrix.X, params["n_clusters"])
     return inputs, data.names
 
 
-def check_several_clusters(n_clusters: Any) -> None:
-    """Raise InputError for a single cluster, which no feature can tell from others."""
-    check_integer("n_clusters", n_clusters, 1)
+def _read_data(X: Any, memory_limit: Any) -> Data:
+    """Return checked data with the names of a data frame."""
+    names = getattr(X, "columns", None)
+    data = check_data(X, memory_limit, check_array)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return data
+    return Data(data.X, list(names))
+
+
+def check_several_clusters(n_clusters: Any) -> int:
+    """Return a number of clusters; raise InputError for one, which no feature tells from others."""
+    n_clusters = check_integer("n_clusters", n_clusters, 1)
     if n_clusters == 1:
         raise InputError(Term("n_clusters", 1), " should be >= 2: features tell clusters apart.")
+    return n_clusters
 
 
-def check_n_jobs(n_jobs: Any) -> None:
-    """Raise InputError unless joblib can run that many processes."""
+def check_n_jobs(n_jobs: Any) -> int | None:
+    """Return a number of processes for joblib; raise InputError for anything else."""
     if n_jobs is not None and not (is_integer(n_jobs) and n_jobs != 0):
         raise InputError(
             Term("n_jobs", n_jobs), " must be None or a number of processes (-1: all)."
         )
+    return None if n_jobs is None else int(n_jobs)
 
 
 def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:

@@ -203,10 +203,10 @@ def choose_k(
     'All methods agree on k = 3.'
     """
     _check_methods(methods, gap_rule)
-    check_integer("n_references", n_references, 2)
-    check_integer("n_halvings", n_halvings, 1)
-    check_integer("n_subsamples", n_subsamples, 2)
-    check_n_jobs(n_jobs)
+    n_references = check_integer("n_references", n_references, 2)
+    n_halvings = check_integer("n_halvings", n_halvings, 1)
+    n_subsamples = check_integer("n_subsamples", n_subsamples, 2)
+    n_jobs = check_n_jobs(n_jobs)
     tried = _check_ks(ks)
     rng = check_random_state(random_state)
     inputs, _ = read_arguments(

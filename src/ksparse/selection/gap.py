@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from ksparse._threads import openmp_threads
 from ksparse.matrix import Floats
 
 __all__ = ["GAP_RULES", "gap_statistic"]
@@ -48,7 +49,7 @@ def _log_dispersions(points: Floats, ks: Sequence[int], rng: np.random.RandomSta
     out = np.empty(len(ks))
     for i, k in enumerate(ks):
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), openmp_threads():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than k
             inertia = KMeans(k, n_init=N_INIT, random_state=seed).fit(points).inertia_
         out[i] = np.log(max(inertia, np.finfo(float).tiny))

@@ -199,7 +199,7 @@ def feature_path(
         raise InputError("n_features and etas exclude each other: give one.")
     if "eta" in options:
         raise InputError("feature_path takes no eta: give etas, a sequence of radii.")
-    check_several_clusters(n_clusters)
+    n_clusters = check_several_clusters(n_clusters)
     rng = check_random_state(random_state)
     inputs, _ = read_arguments(X, sample_weight, options, n_clusters=n_clusters)
     grid = _counts(n_features, inputs.settings.costs) if by_count else _radii(etas)

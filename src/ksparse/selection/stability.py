@@ -197,7 +197,7 @@ def stability_selection(
     >>> np.flatnonzero(found.selected)
     array([0, 1, 2, 3, 4])
     """
-    check_integer("n_subsamples", n_subsamples, 2)
+    n_subsamples = check_integer("n_subsamples", n_subsamples, 2)
     if n_subsamples % 2:
         raise InputError(
             Term("n_subsamples", n_subsamples), " must be even: the samples are halved "
@@ -205,14 +205,14 @@ def stability_selection(
         )  # fmt: skip
     if not isinstance(threshold, (int, float)) or not 0.5 < threshold <= 1:
         raise InputError(Term("threshold", threshold), " must be above 0.5 and at most 1.")
-    check_n_jobs(n_jobs)
-    check_several_clusters(n_clusters)
+    n_jobs = check_n_jobs(n_jobs)
+    n_clusters = check_several_clusters(n_clusters)
     rng = check_random_state(random_state)
     inputs, names = read_arguments(
         X, sample_weight, options, n_clusters=n_clusters, n_features=n_features, init=init
     )
     settings = inputs.settings
-    check_count(n_features, settings.costs)
+    n_features = check_count(n_features, settings.costs)
     m, d = inputs.matrix.shape
     if m // 2 < n_clusters:
         raise InputError(

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse.normalise import log_normalise
+from ksparse.params import check_integer
 
 __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
@@ -99,7 +100,16 @@ def simulate_counts(
     >>> data.counts.shape, int(data.markers.sum())
     ((100, 500), 120)
     """
-    if n_samples < n_clusters or n_clusters < 1:
+    n_samples, n_features, n_clusters, n_markers = (
+        check_integer(name, count, least)
+        for name, count, least in (
+            ("n_samples", n_samples, 1),
+            ("n_features", n_features, 1),
+            ("n_clusters", n_clusters, 1),
+            ("n_markers", n_markers, 0),
+        )
+    )
+    if n_samples < n_clusters:
         raise InputError(
             Term("n_samples", n_samples), " should be >= ", Term("n_clusters", n_clusters), " >= 1."
         )

@@ -183,7 +183,10 @@ def scsim(
                 Term("preset", preset), f" is unknown; choose from {', '.join(PRESETS)}."
             )
         n_cells, n_genes = PRESETS[preset]["n_cells"], PRESETS[preset]["n_genes"]
-    check_integer("n_clusters", n_clusters, 1)
+    n_cells, n_genes, n_clusters = (
+        check_integer(name, count, 1)
+        for name, count in (("n_cells", n_cells), ("n_genes", n_genes), ("n_clusters", n_clusters))
+    )
     defaults = _default_shares(n_clusters)
     sizes = defaults["sizes"] if sizes is None else sizes
     marker_shares = defaults["markers"] if marker_shares is None else marker_shares
@@ -255,10 +258,8 @@ def _check_simulation(
     totals = np.sum(list(shares.values()), axis=0)
     if np.abs(totals - 100).max() > 1e-6:
         raise InputError("de_shares, dm_shares, dp_shares and dc_shares must sum to 100 each.")
-    check_integer("n_cells", n_cells, 1)
     if n_cells < k:
         raise InputError(Term("n_cells", n_cells), " should be >= ", Term("n_clusters", k), ".")
-    check_integer("n_genes", n_genes, 1)
     if strength not in STRENGTHS:
         raise InputError(
             Term("strength", strength), f" is unknown; choose from {', '.join(STRENGTHS)}."

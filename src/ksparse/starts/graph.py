@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from sklearn.neighbors import NearestNeighbors
 
+from ksparse._threads import openmp_threads
 from ksparse.core.y_step import fill_empty
 from ksparse.matrix import Floats, Ints
 from ksparse.starts.base import StartData
@@ -44,7 +45,8 @@ def graph_communities(points: Floats, n_clusters: int, rng: np.random.RandomStat
         nodes = np.sort(rng.choice(m, MAX_NODES, replace=False))
         labels = graph_communities(points[nodes], n_clusters, rng)
         near = NearestNeighbors(n_neighbors=1).fit(points[nodes])
-        return labels[near.kneighbors(points, return_distance=False)[:, 0]]
+        with openmp_threads():
+            return labels[near.kneighbors(points, return_distance=False)[:, 0]]
     if n_clusters >= m:
         return np.arange(m)
     vectors = _leading_eigenvectors(_shared_neighbours(points), n_clusters)
@@ -55,7 +57,8 @@ def _shared_neighbours(points: Floats) -> Any:
     m = points.shape[0]
     n_neighbors = min(N_NEIGHBORS, m - 1)
     near = NearestNeighbors(n_neighbors=n_neighbors).fit(points)
-    directed = sp.csr_array(near.kneighbors_graph(mode="connectivity"))
+    with openmp_threads():
+        directed = sp.csr_array(near.kneighbors_graph(mode="connectivity"))
     graph = directed.maximum(directed.T)
     # Every edge counts a little by itself, so that no edge and no node is lost.
     weighted = (graph @ graph).multiply(graph) + 0.5 * graph

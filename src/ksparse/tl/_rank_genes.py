@@ -81,7 +81,7 @@ def rank_genes(
             Term("key_added", key_added), " holds the result itself: give another name."
         )
     if n_genes is not None:
-        check_integer("n_genes", n_genes, 1)
+        n_genes = check_integer("n_genes", n_genes, 1)
     if copy:
         adata = copy_adata(adata)
     genes = record.model.genes
