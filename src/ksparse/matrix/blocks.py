@@ -32,6 +32,8 @@ Step = Callable[[Any], Any]
 class Blocks(ABC):
     """Rows of a large matrix in blocks, each small enough for memory.
 
+    Whoever reads a block checks that it is what it was when it was read first (`marks.py`).
+
     Attributes
     ----------
     shape, dtype
@@ -173,10 +175,10 @@ def _on_some(
     return work(block[rows], *mine, *shared)
 
 
-def as_block(block: Any, dtype: Any, n_columns: int) -> Any:
+def as_block(block: Any, dtype: Any, shape: tuple[int, int]) -> Any:
     """Return a block of that type, as CSR with sorted, distinct indices or as an array."""
-    if block.ndim != 2 or block.shape[1] != n_columns:
-        raise InputError(f"A block has shape {block.shape}, but X has {n_columns} features.")
+    if tuple(block.shape) != shape:
+        raise InputError(f"A block of X has shape {block.shape}, which should be {shape}.")
     if not sp.issparse(block):
         return np.asarray(block, dtype=dtype)
     check_indices(block)

@@ -9,16 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ksparse.matrix.blocks import Blocks
+from ksparse.matrix.marks import mixed
 
 __all__ = ["data_checksum"]
-
-
-@njit(cache=True, nogil=True)
-def _mixed(i: np.uint64, j: np.uint64, bits: np.uint64) -> np.uint64:
-    h = bits ^ (i * np.uint64(0x9E3779B97F4A7C15)) ^ (j * np.uint64(0xC2B2AE3D27D4EB4F))
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
@@ -26,7 +19,7 @@ def _entries_sum(rows: NDArray[Any], columns: NDArray[Any], bits: NDArray[Any]) 
     total = np.uint64(0)
     for p in range(bits.size):
         if bits[p] << np.uint64(1) != 0:  # neither 0 nor -0
-            total += _mixed(np.uint64(rows[p]), np.uint64(columns[p]), bits[p])
+            total += mixed(np.uint64(rows[p]), np.uint64(columns[p]), bits[p])
     return total
 
 

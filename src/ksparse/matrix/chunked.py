@@ -11,6 +11,7 @@ import numpy as np
 
 from ksparse._errors import InputError
 from ksparse.matrix.blocks import Blocks, as_block
+from ksparse.matrix.marks import Mark, Marks, block_mark
 from ksparse.matrix.stored import float_type
 
 __all__ = ["DaskBlocks"]
@@ -53,6 +54,7 @@ class DaskBlocks(Blocks):
         filled = [i for i, (start, stop) in enumerate(pairs) if stop > start]
         self.bounds = [pairs[i] for i in filled]
         self._chunks = [chunks[i] for i in filled]
+        self._marks = Marks(self.bounds)
 
     def _common(self, work: Callable[..., Any], shared: Sequence[Any]) -> tuple[Any, ...]:
         types = (self._array_shape[1], self.dtype, self.shape[1])
@@ -60,11 +62,20 @@ class DaskBlocks(Blocks):
 
     def first(self) -> Any:
         """Return the first block."""
-        return _apply(self._chunks[0].compute(), (), self._common(_same, ()))
+        n_rows = self.bounds[0][1]
+        block, marks = _apply(self._chunks[0].compute(), n_rows, (), self._common(_same, ()))
+        self._check(marks)
+        return block
+
+    def _check(self, marks: Sequence[Mark]) -> None:
+        """Raise InputError if chunks are not what they were in an earlier pass."""
+        for place, mark in enumerate(marks):
+            self._marks.check(place, mark)
 
     def _tasks(
         self, work: Callable[..., Any], shared: Sequence[Any], by_block: Sequence[Sequence[Any]]
     ) -> list[Any]:
+        """Return a task for each block: its result, and its mark, made where the block is."""
         from dask.delayed import delayed
 
         self.n_passes += 1
@@ -72,14 +83,17 @@ class DaskBlocks(Blocks):
         common = delayed(self._common(work, shared), pure=False, traverse=False)
         entries = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
         return [
-            apply(chunk, mine, common) for chunk, mine in zip(self._chunks, entries, strict=True)
+            apply(chunk, stop - start, mine, common)
+            for chunk, (start, stop), mine in zip(self._chunks, self.bounds, entries, strict=True)
         ]
 
     def results(
         self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
     ) -> Iterator[Any]:
         """Yield what `work` makes of each block."""
-        yield from _computed(self._tasks(work, shared, by_block))
+        done = _computed(self._tasks(work, shared, by_block))
+        self._check([mark for _, marks in done for mark in marks])
+        yield from (result for result, _ in done)
 
     def total(
         self,
@@ -96,7 +110,9 @@ class DaskBlocks(Blocks):
         while len(level) > 1:
             groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
             level = [fold(combine, group) for group in groups]
-        return _computed(level)[0]
+        ((result, marks),) = _computed(level)
+        self._check(marks)
+        return result
 
 
 def _computed(tasks: Sequence[Any]) -> tuple[Any, ...]:
@@ -112,16 +128,22 @@ def _same(block: Any) -> Any:
     return block
 
 
-def _apply(chunk: Any, mine: Sequence[Any], common: tuple[Any, ...]) -> Any:
+def _apply(
+    chunk: Any, n_rows: int, mine: Sequence[Any], common: tuple[Any, ...]
+) -> tuple[Any, list[Mark]]:
+    """Return what `work` makes of a chunk, and the mark of the chunk."""
     steps, (n_stored, dtype, n_columns), work, shared = common
-    block = as_block(chunk, chunk.dtype, n_stored)
+    block = as_block(chunk, chunk.dtype, (n_rows, n_stored))
+    marks = [block_mark(block)]
     for step in steps:
         block = step(block)
-    return work(as_block(block, dtype, n_columns), *mine, *shared)
+    return work(as_block(block, dtype, (n_rows, n_columns)), *mine, *shared), marks
 
 
-def _fold(combine: Callable[[Any, Any], Any], results: Sequence[Any]) -> Any:
-    out = results[0]
-    for result in results[1:]:
-        out = combine(out, result)
-    return out
+def _fold(
+    combine: Callable[[Any, Any], Any], results: Sequence[tuple[Any, list[Mark]]]
+) -> tuple[Any, list[Mark]]:
+    out, marks = results[0]
+    for result, more in results[1:]:
+        out, marks = combine(out, result), marks + more
+    return out, marks

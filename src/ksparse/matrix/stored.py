@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import scipy.sparse as sp
 
 from ksparse._errors import InputError, Term
 from ksparse.matrix.blocks import Blocks, as_block
+from ksparse.matrix.marks import Marks, block_mark
 
 __all__ = ["StoredBlocks", "float_type"]
 
@@ -51,13 +54,14 @@ class StoredBlocks(Blocks):
         size = max(self.dtype.itemsize, values.dtype.itemsize)
         budget = max(LEAST_BYTES, memory_limit // SHARE)
         if self.is_csr:
-            self._indptr = self._checked_indptr(stored, values.shape[0])
+            self._indptr = self._checked_indptr()
             entry = size + max(4, stored["indices"].dtype.itemsize)
             self.bounds = _cut_by_size(self._indptr, budget // entry, budget // 64)
         else:
             step = max(1, budget // (size * max(1, self.shape[1])))
             self.bounds = [(start, min(start + step, self.shape[0]))
                            for start in range(0, self.shape[0], step)]  # fmt: skip
+        self._marks = Marks(self.bounds)
 
     def __getstate__(self) -> dict[str, Any]:
         """Let other processes open the file themselves: HDF5 handles cannot be sent to them."""
@@ -94,7 +98,8 @@ class StoredBlocks(Blocks):
                 "it: open it with backed='r', or give ", Term("n_jobs", 1), ".",
             )  # fmt: skip
 
-    def _checked_indptr(self, stored: Any, n_stored: int) -> Any:
+    def _checked_indptr(self) -> Any:
+        stored, n_stored = self.stored, self.stored["data"].shape[0]
         indptr = np.asarray(stored["indptr"][:], dtype=np.int64)
         sound = (
             indptr.size == self.shape[0] + 1
@@ -106,48 +111,96 @@ class StoredBlocks(Blocks):
             raise InputError("The sparse matrix in the file is damaged: its indptr is wrong.")
         return indptr
 
-    def _read(self, start: int, stop: int) -> Any:
-        if self.is_csr:
-            first, last = int(self._indptr[start]), int(self._indptr[stop])
-            indices = np.asarray(self.stored["indices"][first:last])
-            # Compiled code would follow indices that point elsewhere.
-            if indices.size and not (indices.min() >= 0 and indices.max() < self._stored_shape[1]):
-                raise InputError(
-                    "The sparse matrix in the file is damaged: a column index is out of range."
-                )
-            data = np.asarray(self.stored["data"][first:last])
-            if data.size != last - first or indices.size != last - first:
-                raise InputError("The sparse matrix in the file is damaged: it is cut off.")
-            offsets = self._indptr[start : stop + 1] - first
-            block: Any = sp.csr_matrix(
-                (data, indices, offsets), shape=(stop - start, self._stored_shape[1])
+    def _check_same_indptr(self) -> None:
+        """Raise InputError if rows no longer begin where they did when the file was opened."""
+        if not self.is_csr:
+            return
+        with _one_line_errors(0, self.shape[0]):
+            indptr = self.stored["indptr"][:]
+        if not np.array_equal(indptr, self._indptr):
+            raise InputError(
+                "X changed while it was read: the indptr of the sparse matrix in the file is not "
+                "what it was. Give a file that nobody writes to."
             )
-        else:
-            block = np.asarray(self.stored[start:stop])
+
+    def _check_not_cut_off(self) -> None:
+        """Raise InputError if the file is shorter than it was: HDF5 reads zeros beyond its end."""
+        if not self._is_hdf5:
+            return
+        file = self.stored.file
+        if file.mode != "r" or file.driver != "sec2":  # what is written may not be there yet
+            return
+        size, before = os.fstat(file.id.get_vfd_handle()).st_size, file.id.get_filesize()
+        if size < before:
+            raise InputError(
+                f"X changed while it was read: {file.filename} has {size} bytes, and had {before}. "
+                "Give a file that nobody writes to."
+            )
+
+    def _stored_block(self, start: int, stop: int) -> Any:
+        """Return rows as they are stored."""
+        if not self.is_csr:
+            return np.asarray(self.stored[start:stop])
+        first, last = int(self._indptr[start]), int(self._indptr[stop])
+        indices = np.asarray(self.stored["indices"][first:last])
+        # Compiled code would follow indices that point elsewhere.
+        if indices.size and not (indices.min() >= 0 and indices.max() < self._stored_shape[1]):
+            raise InputError(
+                "The sparse matrix in the file is damaged: a column index is out of range."
+            )
+        data = np.asarray(self.stored["data"][first:last])
+        if data.size != last - first or indices.size != last - first:
+            raise InputError("The sparse matrix in the file is damaged: it is cut off.")
+        offsets = self._indptr[start : stop + 1] - first
+        return sp.csr_matrix((data, indices, offsets), shape=(stop - start, self._stored_shape[1]))
+
+    def _read(self, place: int) -> Any:
+        """Return a block, checked to be what it was before."""
+        start, stop = self.bounds[place]
+        with _one_line_errors(start, stop):
+            block = self._stored_block(start, stop)
         # Steps see the numbers as they are stored, as they would in memory.
-        block = as_block(block, block.dtype, self._stored_shape[1])
+        block = as_block(block, block.dtype, (stop - start, self._stored_shape[1]))
+        self._marks.check(place, block_mark(block))
         for step in self.steps:
             block = step(block)
-        return as_block(block, self.dtype, self.shape[1])
+        return as_block(block, self.dtype, (stop - start, self.shape[1]))
 
     def first(self) -> Any:
         """Return the first block."""
-        return self._read(*self.bounds[0])
+        return self._read(0)
 
     def results(
         self, work: Callable[..., Any], shared: Sequence[Any], *by_block: Sequence[Any]
     ) -> Iterator[Any]:
         """Yield what `work` makes of each block; the next one is read in the meantime."""
         self.n_passes += 1
+        self._check_same_indptr()
         entries = zip(*by_block, strict=True) if by_block else iter([()] * len(self.bounds))
         with ThreadPoolExecutor(1, thread_name_prefix="ksparse-read") as reader:
-            coming: Future[Any] = reader.submit(self._read, *self.bounds[0])
+            coming: Future[Any] = reader.submit(self._read, 0)
             for i, mine in enumerate(entries):
                 block = coming.result()
                 if i + 1 < len(self.bounds):
-                    coming = reader.submit(self._read, *self.bounds[i + 1])
+                    coming = reader.submit(self._read, i + 1)
                 yield work(block, *mine, *shared)
                 del block
+        self._check_not_cut_off()
+
+
+@contextmanager
+def _one_line_errors(start: int, stop: int) -> Iterator[None]:
+    """Turn what HDF5 or zarr raise on a file that is damaged, or was cut off, into one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(
+            f"Rows {start} to {stop - 1} of X cannot be read ({reason}): the file is damaged, or "
+            "was changed while it was read."
+        ) from error
 
 
 def _cut_by_size(indptr: Any, most_entries: int, most_rows: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from ksparse._names import repeated
 from ksparse.io.archives import TooLargeError, one_line
 from ksparse.readers._format import Format, ReadOptions
 from ksparse.readers._registry import candidates
+from ksparse.readers._unchanged import unchanged
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -95,7 +96,7 @@ def read(
         raise InputError(
             Term("transpose", True), f" is for tables, and {path.name} says which way round it is."
         )
-    with _one_sentence_errors(path):
+    with _one_sentence_errors(path), unchanged(path):
         adata = _read_first(path, formats, ReadOptions(transpose, label_column), check)
     for name, X in (("X", adata.X), *adata.layers.items()):
         if sp.issparse(X) and hasattr(X, "check_format"):
