@@ -12,6 +12,7 @@ import pytest
 import ksparse as ks
 from ksparse.report import write_report
 from ksparse.scverse.fields import read_labels, read_projection
+from ksparse.scverse.record_checks import QUALITY
 from ksparse.scverse.schema import (
     PathRecord,
     holds_record,
@@ -84,7 +85,7 @@ def test_records_of_other_versions_are_refused(clustered):
 def test_an_incomplete_record_is_refused(clustered, part, name):
     adata = clustered.copy()
     del (adata.uns["ksparse"] if name is None else adata.uns["ksparse"][part])[name or part]
-    with pytest.raises(ValueError, match=f"not complete .{name or part} is missing.: run"):
+    with pytest.raises(ValueError, match=rf"not complete .*\b{name or part} is missing.: run"):
         ks.tl.rank_genes(adata)
 
 
@@ -138,7 +139,8 @@ def test_missing_fields_are_named(clustered):
 
 def test_a_path_is_read_as_it_was_written(clustered):
     adata = clustered.copy()
-    path = PathRecord({"n_features": np.array([5, 10]), "eta": np.array([0.1, 0.2])}, 10, 3)
+    columns = {name: np.array([0.1, 0.2]) for name in ("eta", *QUALITY)}
+    path = PathRecord({"n_features": np.array([5, 10]), **columns}, 10, 3)
     write_path(adata, "p", path)
     same(read_path(adata, "p"), path)
     assert read_path(adata, "gone") is None

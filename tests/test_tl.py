@@ -675,13 +675,13 @@ def test_the_path_of_a_mask_is_the_same_on_backed_data(backed):
 def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, monkeypatch, tool):
     from ksparse.matrix.stored import StoredBlocks
 
-    read, real = [], StoredBlocks._read
+    read, real = [], StoredBlocks._stored_block
 
     def spied(self, start, stop):
         read.append(stop - start)
         return real(self, start, stop)
 
-    monkeypatch.setattr(StoredBlocks, "_read", spied)
+    monkeypatch.setattr(StoredBlocks, "_stored_block", spied)
     n_features = 5 if tool is ks.tl.ksparse else [5, 10]
     options = {"n_features": n_features, "normalize": "log1p", "random_state": 0}
     tool(backed, 3, **options)

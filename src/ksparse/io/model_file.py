@@ -18,6 +18,7 @@ import json
 import math
 import platform
 import zipfile
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,20 @@ import numpy as np
 
 from ksparse import __version__
 from ksparse._errors import InputError
-from ksparse.io.archives import check_archive
+from ksparse.io.archives import check_archive, one_line
 from ksparse.io.files import new_file
+from ksparse.io.rules import Rule, UnsoundError, check_mapping, check_stored
 from ksparse.params import DEFAULTS
 
-__all__ = ["read_model", "read_model_file", "write_model", "write_model_file"]
+__all__ = [
+    "LOOPS",
+    "STARTS",
+    "check_fitted",
+    "read_model",
+    "read_model_file",
+    "write_model",
+    "write_model_file",
+]
 
 ENCODING, VERSION = "ksparse-model", 1
 # All that a fitted model has besides its parameters.
@@ -40,8 +50,37 @@ FITTED = (
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
     "n_features_in_", "feature_names_in_", "_spread", "_sklearn_output_config",
 )  # fmt: skip
-# Without these there is no model.
-NEEDED = ("weights_", "centroids_", "mean_", "scale_", "labels_", "n_features_in_", "_spread")
+# What they must be. Those that are optional are not in every model, or need not be.
+RULES = {
+    "weights_": Rule("number", ("features", "components")),
+    "centroids_": Rule("number", ("clusters", "components")),
+    "mean_": Rule("number", ("features",)),
+    "scale_": Rule("number", ("features",), least=0),
+    "labels_": Rule("count", ("samples",)),
+    "n_features_in_": Rule("count"),
+    "_spread": Rule("number", least=0),
+    "l1_weights_": Rule("number", ("features", "components"), optional=True),
+    "memberships_": Rule("count", ("samples", "clusters"), most=1, optional=True),
+    "membership_log_odds_": Rule("number", ("samples",), finite=False, optional=True),
+    "membership_centroids_": Rule("number", ("clusters", "components"), optional=True),
+    "n_features_selected_": Rule("count", optional=True),
+    "feature_importances_": Rule("number", ("features",), least=0, optional=True),
+    "feature_names_in_": Rule("text", ("features",), optional=True),
+    "eta_": Rule("number", finite=False, optional=True),
+    "gap_": Rule("number", finite=False, optional=True),
+    "converged_": Rule("flag", optional=True),
+    "n_iter_": Rule("count", optional=True),
+    "n_passes_": Rule("count", optional=True),
+    "cost_history_": Rule("number", ("loops",), optional=True),
+}
+LOOPS = {"cost": Rule("number", ("loops",)), "labels_changed": Rule("number", ("loops",)),
+         "n_features": Rule("count", ("loops",)), "eta": Rule("number", ("loops",), finite=False),
+         "gap": Rule("number", ("loops",), finite=False)}  # fmt: skip
+STARTS = {"start": Rule("text", ("starts",)), "score": Rule("number", ("starts",), finite=False),
+          "score_se": Rule("number", ("starts",), finite=False),
+          "n_features": Rule("count", ("starts",)), "n_loops": Rule("count", ("starts",)),
+          "chosen": Rule("flag", ("starts",))}  # fmt: skip
+TABLES = {"history_": LOOPS, "starts_": STARTS}
 TEXT = "model.json"
 DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -65,51 +104,43 @@ def read_model(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any
     path = Path(path)
     parts = read_model_file(path)
     try:
+        for part in ("params", "fitted"):
+            check_mapping(part, parts.get(part))
         params, fitted = parts["params"], parts["fitted"]
         if not set(params) <= set(DEFAULTS):
-            raise ValueError(f"unknown parameters {sorted(set(params) - set(DEFAULTS))}")
-        _check_consistent(params["n_clusters"], fitted)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path) from error
+            raise UnsoundError(f"unknown parameters {sorted(set(params) - set(DEFAULTS))}")
+        if not set(fitted) <= set(FITTED):
+            raise UnsoundError(f"unknown attributes {sorted(set(fitted) - set(FITTED))}")
+        check_stored(params, {"n_clusters": Rule("count", least=1)}, {}, within="params.")
+        check_fitted(params["n_clusters"], fitted)
+    except UnsoundError as error:
+        raise _damaged(path, error) from error
     return params, fitted
 
 
-def _check_consistent(n_clusters: int, fitted: dict[str, Any]) -> None:
-    """Raise ValueError if parts do not fit together: arithmetic would fail later."""
-    missing = [name for name in NEEDED if name not in fitted]
-    unknown = sorted(set(fitted) - set(FITTED))
-    if missing or unknown:
-        raise ValueError(f"missing {missing}, unknown {unknown}")
-    d, c = fitted["weights_"].shape
-    k, n = len(fitted["centroids_"]), len(fitted["labels_"])
-    if not 1 <= k <= n_clusters:
-        raise ValueError(f"{k} centroids for {n_clusters} clusters")
-    shapes = {
-        "weights_": (d, c),
-        "l1_weights_": (d, c),
-        "centroids_": (k, c),
-        "membership_centroids_": (k, c),
-        "mean_": (d,),
-        "scale_": (d,),
-        "feature_importances_": (d,),
-        "feature_names_in_": (d,),
-        "labels_": (n,),
-        "memberships_": (n, k),
-        "membership_log_odds_": (n,),
-    }
-    for name, shape in shapes.items():
-        if name in fitted and fitted[name].shape != shape:
-            raise ValueError(f"{name} has shape {fitted[name].shape}, not {shape}")
-    if fitted["n_features_in_"] != d:
-        raise ValueError("the numbers of features differ")
-    for name in ("weights_", "centroids_", "mean_", "scale_"):
-        if not (np.asarray(fitted[name]).dtype.kind == "f" and np.isfinite(fitted[name]).all()):
-            raise ValueError(f"{name} holds what is not a finite number")
-    if not (isinstance(fitted["_spread"], float) and fitted["_spread"] >= 0):
-        raise ValueError("the spread is no number")
-    labels = fitted["labels_"]
-    if labels.dtype.kind != "i" or labels.min(initial=0) < 0 or labels.max(initial=0) >= k:
-        raise ValueError("labels_ are not clusters")
+def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
+    """Raise UnsoundError if fitted attributes are not sound: predictions would be wrong."""
+    sizes: dict[str, int] = {}
+    check_stored(fitted, RULES, sizes)
+    for name, rules in TABLES.items():
+        if fitted.get(name) is not None:
+            check_stored(check_mapping(name, fitted[name]), rules, sizes, within=f"{name}.")
+    if sizes["clusters"] > n_clusters:
+        raise UnsoundError(f"centroids_ is of {sizes['clusters']} clusters, which should be <= "
+                           f"{n_clusters}")  # fmt: skip
+    if np.max(fitted["labels_"]) >= sizes["clusters"]:
+        raise UnsoundError(f"labels_ holds {np.max(fitted['labels_'])}, which should be < "
+                           f"{sizes['clusters']}")  # fmt: skip
+    if fitted["n_features_in_"] != sizes["features"]:
+        raise UnsoundError(f"n_features_in_ is {fitted['n_features_in_']}, which should be "
+                           f"{sizes['features']}")  # fmt: skip
+    used = np.any(fitted["weights_"], axis=1)
+    if not np.all(np.asarray(fitted["scale_"])[used] > 0):
+        raise UnsoundError("scale_ holds 0 for a selected feature, which should be > 0")
+    output = fitted.get("_sklearn_output_config")
+    if output is not None:
+        output = check_mapping("_sklearn_output_config", output)
+        check_stored(output, {name: Rule("text") for name in output}, {})
 
 
 def write_model_file(path: Path, parts: dict[str, dict[str, Any]], about: dict[str, str]) -> None:
@@ -212,8 +243,9 @@ def read_model_file(path: Path) -> dict[str, Any]:
         raise _damaged(path) from error
 
 
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged: save the model again.")
+def _damaged(path: Path, unsound: UnsoundError | None = None) -> InputError:
+    reason = "" if unsound is None else f" ({one_line(unsound)})"
+    return InputError(f"{path} is damaged{reason}: save the model again.")
 
 
 def _check_version(path: Path, card: Any) -> None:

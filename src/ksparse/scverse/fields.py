@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ksparse._errors import InputError
 from ksparse.core.y_step import margins
+from ksparse.io.rules import Rule, check_stored, is_text
 from ksparse.scverse.layout import METHODS
-from ksparse.scverse.schema import read_record
+from ksparse.scverse.schema import read_record, sound
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -73,7 +74,7 @@ def make_room(adata: AnnData, key: str) -> None:
     for name, stored in list(adata.uns.items()):
         params = stored.get("params") if isinstance(stored, Mapping) else None
         if isinstance(params, Mapping) and (
-            str(params.get("method")) == "ksparse" and str(params.get("groupby")) == key
+            is_text(params.get("method"), "ksparse") and is_text(params.get("groupby"), key)
         ):
             del adata.uns[name]
 
@@ -102,22 +103,36 @@ def write_memberships(adata: AnnData, key: str, memberships: Array, log_odds: Ar
 
 def read_labels(adata: AnnData, key: str) -> NDArray[np.str_]:
     """Return the name of each cell's cluster; raise ValueError if there are no clusters."""
-    if key not in adata.obs:
-        raise InputError(f"adata.obs[{key!r}] is missing: run ksparse.tl.ksparse again.")
-    return np.asarray(adata.obs[key].astype(str), dtype=str)
+    return np.asarray(_column(adata, "obs", key).astype(str), dtype=str)
 
 
 def read_margins(adata: AnnData, key: str) -> NDArray[np.float64]:
     """Return the margin of each cell."""
-    return np.asarray(adata.obs[f"{key}{MARGIN}"], dtype=np.float64)
+    return np.asarray(_column(adata, "obs", f"{key}{MARGIN}"), dtype=np.float64)
+
+
+def _column(adata: AnnData, part: str, name: str) -> Any:
+    """Return a column of `obs` or `var`; raise ValueError if it is missing."""
+    columns = getattr(adata, part)
+    if name not in columns:
+        raise InputError(f"adata.{part}[{name!r}] is missing: run ksparse.tl.ksparse again.")
+    return columns[name]
 
 
 def read_projection(adata: AnnData, key: str) -> Array:
     """Return the projected cells; raise ValueError if there are none."""
-    read_record(adata, key)
+    record = read_record(adata, key)
     if key not in adata.obsm:
         raise InputError(f"adata.obsm[{key!r}] is missing: run ksparse.tl.ksparse again.")
-    return np.asarray(adata.obsm[key])
+    return _points(adata, key, record.model.weights.shape[1], "ksparse")
+
+
+def _points(adata: AnnData, name: str, n_axes: int, tool: str) -> Array:
+    """Return coordinates of all cells; raise ValueError if they are not finite numbers."""
+    sizes = {"cells": adata.n_obs, "components": n_axes}
+    with sound(f"adata.obsm[{name!r}]", f"run ksparse.tl.{tool} again"):
+        check_stored(adata.obsm, {name: Rule("number", ("cells", "components"))}, sizes)
+    return np.asarray(adata.obsm[name])
 
 
 def write_layout(adata: AnnData, key: str, method: str, points: Array) -> None:
@@ -127,8 +142,8 @@ def write_layout(adata: AnnData, key: str, method: str, points: Array) -> None:
 
 def read_layout(adata: AnnData, key: str, method: str) -> Array | None:
     """Return the coordinates that `ksparse.tl.embed` has written, or None."""
-    points = adata.obsm.get(f"{key}_{method}")
-    return None if points is None else np.asarray(points)
+    name = f"{key}_{method}"
+    return _points(adata, name, 2, "embed") if name in adata.obsm else None
 
 
 # Genes ---------------------------------------------------------------------------------------
@@ -169,7 +184,7 @@ def write_genes(adata: AnnData, key: str, genes: NDArray[np.intp], weights: Arra
 
 def read_selected(adata: AnnData, key: str) -> NDArray[np.bool_]:
     """Return which genes are selected."""
-    return np.asarray(adata.var[f"{key}{SELECTED}"], dtype=bool)
+    return np.asarray(_column(adata, "var", f"{key}{SELECTED}"), dtype=bool)
 
 
 def write_contributions(adata: AnnData, key: str, contributions: Array) -> None:
@@ -182,8 +197,9 @@ def ranking_method(adata: AnnData, key_added: str) -> str | None:
     stored = adata.uns.get(key_added)
     if stored is None:
         return None
-    params = stored.get("params", {}) if isinstance(stored, Mapping) else {"method": "unknown"}
-    return str(params.get("method", "ksparse"))
+    params = stored.get("params", {}) if isinstance(stored, Mapping) else None
+    method = params.get("method", "ksparse") if isinstance(params, Mapping) else None
+    return str(method) if isinstance(method, str) else "unknown"
 
 
 def write_ranking(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term
+from ksparse.io.archives import one_line
+from ksparse.io.rules import MissingError, Rule, UnsoundError, check_mapping, check_stored, is_text
+from ksparse.scverse.record_checks import RULES, check_path, check_record, check_run
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -33,6 +37,7 @@ __all__ = [
     "package_versions",
     "read_path",
     "read_record",
+    "sound",
     "write_path",
     "write_record",
 ]
@@ -201,11 +206,11 @@ def holds_record(adata: AnnData, key: str) -> bool:
     stored = adata.uns.get(key)
     if not isinstance(stored, Mapping) or "model" not in stored:
         return False
-    return str(stored.get("encoding", ENCODING)) == ENCODING
+    return is_text(stored.get("encoding", ENCODING), ENCODING)
 
 
 def read_record(adata: AnnData, key: str) -> Record:
-    """Return the record in `uns[key]`; raise ValueError if there is none."""
+    """Return the record in `uns[key]`; raise ValueError if there is none that is sound."""
     check_adata(adata)
     if not holds_record(adata, key):
         raise InputError(
@@ -218,35 +223,50 @@ def read_record(adata: AnnData, key: str) -> Record:
             ".",
         )
     stored = adata.uns[key]
-    version = int(stored.get("version", VERSION))
-    if version > VERSION:
-        raise InputError(
-            f"adata.uns[{key!r}] is a record of version {version}, and this ksparse reads versions "
-            f"up to {VERSION}: install a newer ksparse."
-        )
-    try:
+    with sound(f"adata.uns[{key!r}]", "run ksparse.tl.ksparse again"):
+        _check_version(f"adata.uns[{key!r}] is a record", stored, VERSION)
+        model = check_mapping("model", stored["model"])
+        if not is_text(model.get("encoding", MODEL_ENCODING), MODEL_ENCODING):
+            raise UnsoundError(f"model.encoding should be {MODEL_ENCODING}")
+        _check_version(f"adata.uns[{key!r}]['model'] is", model, MODEL_VERSION)
+        check_record(stored)
         return _record(stored)
-    except KeyError as missing:
+
+
+@contextmanager
+def sound(name: str, cure: str) -> Iterator[None]:
+    """Raise InputError in one line if what is stored under a name breaks a rule."""
+    try:
+        yield
+    except MissingError as missing:
+        raise InputError(f"{name} is not complete ({one_line(missing)}): {cure}.") from None
+    except UnsoundError as unsound:
+        raise InputError(f"{name} is damaged ({one_line(unsound)}): {cure}.") from None
+
+
+def _check_version(name: str, stored: Mapping[str, Any], newest: int) -> None:
+    check_stored(stored, {"version": Rule("count", least=1, optional=True)}, {})
+    version = stored.get("version")
+    if version is not None and version > newest:
         raise InputError(
-            f"adata.uns[{key!r}] is not complete ({missing.args[0]} is missing): "
-            "run ksparse.tl.ksparse again."
-        ) from None
+            f"{name} of version {version}, and this ksparse reads versions up to {newest}: install "
+            "a newer ksparse."
+        )
 
 
 def _record(stored: Mapping[str, Any]) -> Record:
-    run = stored.get("run")
     model = dict(stored["model"])
     # Files give text back in several kinds of arrays.
     model["genes"] = np.array([str(name) for name in np.asarray(model["genes"])], dtype=str)
     return Record(
         params={str(name): _plain(value) for name, value in stored["params"].items()},
         results=_part(Results, stored["results"]),
-        history=_columns(stored["history"]),
-        starts=_columns(stored["starts"]),
+        history=_columns(stored, "history"),
+        starts=_columns(stored, "starts"),
         model=_part(Model, model),
         clusters=_part(Clusters, stored["clusters"]),
         versions={str(name): str(value) for name, value in stored["versions"].items()},
-        run={} if run is None else dict(json.loads(str(run))),
+        run=check_run(stored.get("run")),
     )
 
 
@@ -262,8 +282,8 @@ def _as_dict(part: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _columns(stored: Mapping[str, Any]) -> dict[str, Array]:
-    return {str(name): np.asarray(values) for name, values in stored.items()}
+def _columns(stored: Mapping[str, Any], part: str) -> dict[str, Array]:
+    return {name: np.asarray(stored[part][name]) for name in RULES[part]}
 
 
 def _plain(value: Any) -> Any:
@@ -320,5 +340,7 @@ def read_path(adata: AnnData, key: str) -> PathRecord | None:
     stored = adata.uns.get(key)
     if not isinstance(stored, Mapping) or not {"best", "n_clusters"} <= set(stored):
         return None
+    with sound(f"adata.uns[{key!r}]", "run ksparse.tl.path again"):
+        check_path(stored)
     columns = {name: np.asarray(values) for name, values in stored.items() if np.ndim(values)}
     return PathRecord(columns, int(stored["best"]), int(stored["n_clusters"]))

@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
 from ksparse.estimator import KSparse
+from ksparse.io.model_file import check_fitted
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.fields import check_free, make_room, write_cells
-from ksparse.scverse.schema import check_adata, check_key, copy_adata, read_record
+from ksparse.scverse.schema import check_adata, check_key, copy_adata, read_record, sound
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -108,7 +109,10 @@ def predict(
     present = places >= 0
     X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
     # Leaving a gene out is the same as setting it to its mean, for centred data.
-    labels, projected = _place(fitted, present, X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        labels, projected = _place(fitted, present, X)
+    if not np.isfinite(projected).all():
+        raise InputError("The weights of model are too large for these cells: fit it again.")
     make_room(new_adata, key_added)
     write_cells(new_adata, key_added, labels, projected, fitted.centroids)
     return new_adata if copy else None
@@ -141,6 +145,8 @@ def _of_estimator(model: KSparse) -> _Fitted:
             "model does not know the names of its features: fit it on a data frame, or give "
             "the AnnData object with the results of ksparse.tl.ksparse."
         )
+    with sound("model", "fit it again"):
+        check_fitted(model.n_clusters, vars(model))
     chosen = np.flatnonzero(model.get_support())
     scale = np.broadcast_to(model.scale_, model.mean_.shape)
     return _Fitted(np.asarray(names)[chosen].astype(str), model.mean_[chosen], scale[chosen],
