@@ -79,13 +79,16 @@ function fillTable() {
   more.textContent = `Show all ${whole(list.length)} rows (${whole(most)} are shown)`;
 }
 
+// Text that begins like a formula gets a quote in front, as in the .csv files of the command line.
+const FORMULA = /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/, NUMBER = /^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan))$/;
+const plainText = (value) => (typeof value === "string" && FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value);
 const quoted = (value) => (value === null ? "" : /[",\n\r]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value));
 
 function csv() {
   const kinds = ["contribution", "mean", "fraction"];
   const head = ["rank", "gene", "weight", "cluster", ...kinds.flatMap((kind) => clusterNames.map((name) => `${kind}_${name}`))];
   const lines = rows().map((gene) => [gene.rank, gene.name, gene.weight, clusterNames[gene.cluster], ...kinds.flatMap((kind) => gene[kind])]);
-  return [head, ...lines].map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+  return [head, ...lines].map((line) => line.map(plainText).map(quoted).join(",")).join("\r\n") + "\r\n";
 }
 
 async function copyNames(button) {
