@@ -671,8 +671,9 @@ def test_the_path_of_a_mask_is_the_same_on_backed_data(backed):
     np.testing.assert_array_equal(paths[0].labels, alone.labels)
 
 
-@pytest.mark.parametrize("tool", [ks.tl.ksparse, ks.tl.path])
-def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, monkeypatch, tool):
+@pytest.fixture
+def rows_read(monkeypatch):
+    """The numbers of rows that are read from files, block by block."""
     from ksparse.matrix.stored import StoredBlocks
 
     read, real = [], StoredBlocks._stored_block
@@ -682,12 +683,25 @@ def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, monkeypat
         return real(self, start, stop)
 
     monkeypatch.setattr(StoredBlocks, "_stored_block", spied)
+    return read
+
+
+def test_new_cells_in_a_file_are_placed_in_one_pass(clustered, backed, rows_read):
+    ks.tl.predict(clustered, backed)
+    # Two more look for counts, and for cells without any.
+    assert sum(rows_read) == 3 * backed.n_obs
+    assert backed.obs["ksparse"].tolist() == clustered.obs["ksparse"].tolist()
+    np.testing.assert_allclose(backed.obsm["ksparse"], clustered.obsm["ksparse"], atol=1e-3)
+
+
+@pytest.mark.parametrize("tool", [ks.tl.ksparse, ks.tl.path])
+def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, rows_read, tool):
     n_features = 5 if tool is ks.tl.ksparse else [5, 10]
     options = {"n_features": n_features, "normalize": "log1p", "random_state": 0}
     tool(backed, 3, **options)
-    assert max(read) == backed.n_obs
-    read.clear()
+    assert max(rows_read) == backed.n_obs
+    rows_read.clear()
     tool(backed, 3, memory_limit="100kB", **options)
-    assert max(read) < backed.n_obs / 2
+    assert max(rows_read) < backed.n_obs / 2
     with pytest.raises(ValueError, match="memory_limit='much' must be"):
         tool(backed, 3, memory_limit="much", **options)

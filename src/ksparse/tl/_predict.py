@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
+from ksparse.core.y_step import distances
 from ksparse.estimator import KSparse
 from ksparse.io.model_file import check_fitted
+from ksparse.matrix import project_samples
+from ksparse.matrix.sources import check_data
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.fields import check_free, make_room, write_cells
 from ksparse.scverse.schema import check_adata, check_key, copy_adata, read_record, sound
@@ -156,12 +160,15 @@ def _of_estimator(model: KSparse) -> _Fitted:
 def _place(
     fitted: _Fitted, present: NDArray[np.bool_], X: Any
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return the clusters of samples that have some of the selected genes, and the projection."""
-    model = KSparse(len(fitted.centroids))
-    model.weights_, model.centroids_ = fitted.weights[present], fitted.centroids
-    model.mean_, model.scale_ = fitted.mean[present], fitted.scale[present]
-    model.n_features_in_ = int(present.sum())
-    return model.predict(X), model.project(X)
+    """Return the clusters of samples that have some of the selected genes, and the projection.
+
+    Samples are projected once: data in a file are read once.
+    """
+    X = check_data(X, None, check_array).X
+    weights = fitted.weights[present]
+    projected = project_samples(X, fitted.mean[present], fitted.scale[present], weights)
+    nearest = distances(projected, fitted.centroids.astype(np.float64)).argmin(axis=1)
+    return nearest.astype(np.int32), projected.astype(X.dtype, copy=False)
 
 
 def _layer(new_adata: AnnData, layer: str | None, fitted_on: str | None) -> str | None:
