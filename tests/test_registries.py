@@ -12,7 +12,7 @@ from ksparse.core.selectors import SELECTORS
 from ksparse.core.selectors.l1 import L1Selector
 from ksparse.core.solvers import SOLVERS
 from ksparse.core.targets import TARGETS, EmbeddingTargets
-from ksparse.core.w_step import Solution, Solver
+from ksparse.core.w_step import Selection, Solution, Solver, refit
 from ksparse.starts import STARTS, register_start
 
 X, TRUTH, MARKERS = make_clusters(0)
@@ -53,6 +53,8 @@ def test_another_ball(monkeypatch):
 class LargestVariance(L1Selector):
     """The l1 selector, among the features of largest variance only."""
 
+    radius_determines_support = False
+
     def select(self, problem, n_features, start=None, **options):
         variance = problem.matrix.variance * (problem.costs < np.inf)
         small = np.argsort(-variance, kind="stable")[n_features:]
@@ -69,6 +71,42 @@ def test_another_selector(monkeypatch):
     model = KSparse(3, n_features=8, selector="variance", random_state=0).fit(X)
     largest = np.argsort(-X.var(axis=0))[:8]
     assert set(np.flatnonzero(model.get_support())) == set(largest)
+
+
+class MostCorrelated:
+    """Least squares on the features most correlated with the targets: no ball, no path."""
+
+    balls = None
+    radius_determines_support = False
+
+    def order(self, problem):
+        size = np.linalg.norm(problem.correlation, axis=1) * (problem.costs < np.inf)
+        return np.argsort(-size, kind="stable")
+
+    def select(self, problem, n_features, start=None, *, columns=None, tol=1e-4, exact=True):
+        chosen = np.sort(self.order(problem)[:n_features])
+        W = refit(problem, chosen, 0.0)
+        solution = Solution(W, np.array([]), 0.0, 1, True)
+        return Selection(solution, problem.norm(W), 0.0, chosen, False)
+
+    def select_path(self, problem, counts):
+        for count in counts:
+            yield np.sort(self.order(problem)[:count])
+
+    def candidates(self, problem, n_candidates):
+        return np.sort(self.order(problem)[:n_candidates])
+
+
+@pytest.mark.parametrize("solver", ["working_set", "fista"])
+@pytest.mark.parametrize("relax", [True, False])
+def test_a_selector_written_from_scratch_keeps_its_number_with_every_solver(
+    monkeypatch, solver, relax
+):
+    monkeypatch.setitem(SELECTORS, "correlated", MostCorrelated())
+    given = {"n_features": 7, "selector": "correlated", "random_state": 0, "relax": relax}
+    model = KSparse(3, solver=solver, **given).fit(X)
+    assert model.n_features_selected_ == 7
+    assert MARKERS[model.get_support()].all()
 
 
 def test_another_solver(monkeypatch):

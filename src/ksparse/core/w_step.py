@@ -198,10 +198,18 @@ class Selection(NamedTuple):
 class Selector(Protocol):
     """A way to choose N features for given labels.
 
-    `balls` names the balls that it can select on (None: any).
+    Attributes
+    ----------
+    balls : tuple of str or None
+        Names of the balls that it can select on (None: any).
+    radius_determines_support : bool
+        Whether the solution on the ball of the selected radius, over all features, has
+        exactly the selected ones. Only then is the problem solved again on that ball where
+        another solver was asked for; otherwise the solution of the selector is kept.
     """
 
     balls: tuple[str, ...] | None
+    radius_determines_support: bool
 
     def select(
         self,
@@ -356,7 +364,8 @@ def solve_w_step(
         )
         solution, eta, tied = selection.solution, selection.radius, selection.tied
         working = selection.columns
-        if certify and not tied and not w_step.solver.exact:
+        by_radius = w_step.selector.radius_determines_support and not tied
+        if certify and by_radius and not w_step.solver.exact:
             # The radius is known now: the solver that was asked for solves on that ball.
             on_ball = replace(problem, radius=eta)
             solution = w_step.solver(on_ball, solution.weights, **w_step.options)

@@ -82,6 +82,7 @@ class L1Selector:
     """Features that enter the lasso path first, as the radius grows."""
 
     balls: tuple[str, ...] | None = ("l1",)
+    radius_determines_support: bool = True
 
     def select(
         self,
