@@ -75,18 +75,53 @@ def modules():
 MODULES = dict(modules())
 
 
+def public_home(name):
+    """The module in which a name of `ksparse` itself is defined."""
+    if name in ksparse._HOMES:
+        return ksparse._HOMES[name]
+    return name if name in ksparse._MODULES else ""
+
+
 def imports(tree):
     """Pairs (module of ksparse, name): everything that is imported, wherever it stands."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] == "ksparse":
-                    yield alias.name.removeprefix("ksparse").lstrip("."), None
+                if alias.name == "ksparse":
+                    for name in attributes_of(tree, alias.asname or "ksparse"):
+                        yield public_home(name), name
+                elif alias.name.startswith("ksparse."):
+                    yield inside(alias.name), None
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ksparse":
-            module = node.module.removeprefix("ksparse").lstrip(".")
+            module = inside(node.module)
             for alias in node.names:
-                inside = f"{module}.{alias.name}".lstrip(".")
-                yield (inside, None) if inside in MODULES else (module, alias.name)
+                name = f"{module}.{alias.name}".lstrip(".")
+                if name in MODULES:
+                    yield name, None
+                else:
+                    yield module or public_home(alias.name), alias.name
+        elif isinstance(node, ast.Call) and (name := imported_by_call(node)) is not None:
+            yield inside(name), None
+
+
+def inside(module):
+    return module.removeprefix("ksparse").strip(".")
+
+
+def attributes_of(tree, name):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == name:
+            yield node.attr
+
+
+def imported_by_call(call):
+    """The module of ksparse that `import_module("ksparse...")` names, or None."""
+    function = ast.unparse(call.func).split(".")[-1]
+    if function not in ("import_module", "__import__") or not call.args:
+        return None
+    # Of an f-string, what stands before its first value.
+    text = next((n.value for n in ast.walk(call.args[0]) if isinstance(n, ast.Constant)), "")
+    return text if text.split(".")[0] == "ksparse" else None
 
 
 def part_of(module):
@@ -97,9 +132,33 @@ EDGES = {
     (name, module, imported)
     for name, tree in MODULES.items()
     for module, imported in imports(tree)
-    # The package itself holds the public names, and imports lazily.
-    if name != "" and module != ""
+    # The package itself holds the public names, imports lazily, and has the version.
+    if name != "" and (module, imported) != ("", "__version__")
 }
+
+
+def test_imports_are_seen_in_every_form():
+    def seen(text):
+        return set(imports(ast.parse(text)))
+
+    assert seen("from ksparse import KSparse, tl") == {("estimator", "KSparse"), ("tl", None)}
+    assert seen("import ksparse as ks\nks.choose_k") == {("selection.cluster_number", "choose_k")}
+    assert seen("import ksparse.io.files") == {("io.files", None)}
+    assert seen("from ksparse.io import files") == {("io.files", None)}
+    assert seen("def f():\n    from ksparse.io.files import _x") == {("io.files", "_x")}
+    assert seen("importlib.import_module('ksparse.cli._jobs')") == {("cli._jobs", None)}
+    assert seen("import_module(f'ksparse.cli.{name}')") == {("cli", None)}
+    assert seen("import_module('numpy')") == set()
+
+
+def test_no_import_is_relative():
+    relative = [
+        f"{name}, line {node.lineno}"
+        for name, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative
 
 
 def test_every_part_has_a_place_in_the_plan():
@@ -153,6 +212,35 @@ def test_no_private_name_or_module_crosses_packages():
     assert not wrong
 
 
+def private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_no_private_attribute_is_used_outside_its_package():
+    """`x._name` only where the package itself defines `_name`: in a class, or on `self`."""
+    defined = {part_of(name): set() for name in MODULES}
+    used = []
+    for name, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined[part_of(name)].add(node.name)
+            elif isinstance(node, ast.Attribute) and private(node.attr):
+                if ast.unparse(node.value) not in ("self", "cls", "super()"):
+                    used.append((name, node.lineno, node.attr))
+                elif isinstance(node.ctx, ast.Store):
+                    defined[part_of(name)].add(node.attr)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr"):
+                attribute = getattr(node.args[1], "value", "")
+                if isinstance(attribute, str) and private(attribute):
+                    used.append((name, node.lineno, attribute))
+    wrong = [
+        f"{name}, line {line}: {attribute}"
+        for name, line, attribute in used
+        if attribute not in defined[part_of(name)]
+    ]
+    assert not wrong
+
+
 def test_storage_is_known_in_one_place():
     wrong = []
     for name, tree in MODULES.items():
@@ -186,6 +274,24 @@ def test_the_core_knows_no_file_progress_bar_or_table():
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: p.name)
 def test_modules_are_small(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def functions(tree):
+    """Pairs (name, number of lines without the docstring) of all functions of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_functions_are_short():
+    long = [
+        f"{module}.{name}: {n_lines} lines"
+        for module, tree in MODULES.items()
+        for name, n_lines in functions(tree)
+        if n_lines > 60
+    ]
+    assert not long
 
 
 def files_of_a_fit(**parameters):

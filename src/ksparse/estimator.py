@@ -153,6 +153,8 @@ class KSparse(
         to compare), score_se, n_features, n_loops, chosen. A later start is chosen if its
         score is larger by two standard errors of the difference, half by half, which
         score_se alone does not show.
+    spread_ : float
+        Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
         What is subtracted from each feature, and what the result is multiplied with.
     n_passes_ : int or None
@@ -340,13 +342,11 @@ class KSparse(
         self._spread = fit.inertia / (inputs.matrix.total_weight * max(1, int(n_axes)))
         if self.max_labels > 1:
             self._store_memberships(P, inputs)
-        self.eta_, self.gap_ = projection.eta, projection.gap
-        self.converged_ = fit.converged
+        self.eta_, self.gap_, self.converged_ = projection.eta, projection.gap, fit.converged
         self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
         self.n_features_selected_ = int(np.count_nonzero(self.feature_importances_))
         self.history_ = {name: np.array(values) for name, values in fit.history.items()}
-        self.cost_history_ = self.history_["cost"]
-        self.n_iter_ = len(fit.history["cost"])
+        self.cost_history_, self.n_iter_ = self.history_["cost"], len(fit.history["cost"])
         self.starts_ = result.table
         self.n_passes_ = n_passes(inputs.X)
         if projection.tied or k < self.n_clusters or k == 1:

@@ -82,6 +82,11 @@ class PredictionMixin:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
+    @property
+    def spread_(self) -> float:
+        """Variance within clusters in the projection, per component."""
+        return self._spread
+
     def _project(self, X: Any) -> Floats:
         return project_samples(X, self.mean_, self.scale_, self.weights_)
 

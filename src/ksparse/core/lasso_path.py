@@ -115,6 +115,56 @@ def _refresh(
 
 
 @njit(cache=True, nogil=True)
+def _direction(
+    G: Floats, costs: Floats, active: Ints, sign: Floats, L: Floats, n: int
+) -> tuple[Floats, Floats]:
+    """Return how the weights in use, and -r, move as the penalty falls by one."""
+    step = np.empty(n)
+    for i in range(n):
+        step[i] = sign[active[i]] * costs[active[i]]
+    _solve_both(L, n, step)
+    slope = np.zeros(costs.size)  # made here: the compiler then knows that it is no part of G
+    for i in range(n):
+        x = step[i]
+        row = G[active[i]]
+        for q in range(slope.size):
+            slope[q] += x * row[q]
+    return step, slope
+
+
+@njit(cache=True, nogil=True)
+def _next_event(
+    costs: Floats, penalty: float, stop: float, w: Floats, r: Floats, active: Ints,
+    sign: Floats, shut: Array, n: int, left_last: int, step: Floats, slope: Floats,
+) -> tuple[float, int, int, float]:  # fmt: skip
+    """Return how far the penalty falls to the next event, or to `stop`, and what happens there.
+
+    That is the place in `active` of the feature that leaves, the feature that enters (-1: none
+    does), and the sign with which it enters.
+    """
+    length, leaving, entering, side = penalty - stop, -1, -1, 0.0
+    for i in range(n):
+        j = active[i]
+        if costs[j] > 0.0 and step[i] * sign[j] < 0.0:
+            until = max(-w[j] / step[i], 0.0)
+            if until < length:
+                length, leaving, entering = until, i, -1
+    for j in range(w.size):
+        if sign[j] != 0.0 or shut[j]:
+            continue
+        bound = penalty * costs[j]
+        if costs[j] > slope[j] and left_last != 1 + j:
+            until = max((bound - r[j]) / (costs[j] - slope[j]), 0.0)
+            if until < length:
+                length, leaving, entering, side = until, -1, j, 1.0
+        if costs[j] > -slope[j] and left_last != -1 - j:
+            until = max((bound + r[j]) / (costs[j] + slope[j]), 0.0)
+            if until < length:
+                length, leaving, entering, side = until, -1, j, -1.0
+    return length, leaving, entering, side
+
+
+@njit(cache=True, nogil=True)
 def _follow(
     G: Floats, c: Floats, costs: Floats, stop: float, w: Floats, r: Floats, active: Ints,
     sign: Floats, shut: Array, L: Floats, numbers: Ints, where: Floats,
@@ -129,48 +179,19 @@ def _follow(
     Events are a feature j that enters (j) or leaves (-1 - j). Returns why it stopped, and
     the number of events.
     """
-    p = w.size
     n, left_last = numbers[0], numbers[1]
-    penalty = where[0]
-    n_events = 0
-    slope = np.empty(p)
+    penalty, n_events = where[0], 0
     while penalty > stop:
         if n == L.shape[0] or n_events == event_penalty.size:
             numbers[0], numbers[1], where[0] = n, left_last, penalty
             return FULL, n_events
-        # As the penalty falls by one, weights move by `step` and r by -slope.
-        step = np.empty(n)
-        for i in range(n):
-            step[i] = sign[active[i]] * costs[active[i]]
-        _solve_both(L, n, step)
-        slope[:] = 0.0
-        for i in range(n):
-            x = step[i]
-            row = G[active[i]]
-            for q in range(p):
-                slope[q] += x * row[q]
-        length, leaving, entering, side = penalty - stop, -1, -1, 0.0
-        for i in range(n):
-            j = active[i]
-            if costs[j] > 0.0 and step[i] * sign[j] < 0.0:
-                until = max(-w[j] / step[i], 0.0)
-                if until < length:
-                    length, leaving, entering = until, i, -1
-        for j in range(p):
-            if sign[j] != 0.0 or shut[j]:
-                continue
-            bound = penalty * costs[j]
-            if costs[j] > slope[j] and left_last != 1 + j:
-                until = max((bound - r[j]) / (costs[j] - slope[j]), 0.0)
-                if until < length:
-                    length, leaving, entering, side = until, -1, j, 1.0
-            if costs[j] > -slope[j] and left_last != -1 - j:
-                until = max((bound + r[j]) / (costs[j] + slope[j]), 0.0)
-                if until < length:
-                    length, leaving, entering, side = until, -1, j, -1.0
+        step, slope = _direction(G, costs, active, sign, L, n)
+        length, leaving, entering, side = _next_event(
+            costs, penalty, stop, w, r, active, sign, shut, n, left_last, step, slope
+        )
         for i in range(n):
             w[active[i]] += length * step[i]
-        for q in range(p):
+        for q in range(r.size):
             r[q] -= length * slope[q]
         if leaving < 0 and entering < 0:
             penalty = stop
@@ -218,8 +239,7 @@ class _Component:
     def __init__(self, G: Floats, c: Floats, costs: Floats) -> None:
         p = c.size
         self.G, self.c, self.costs = G, np.ascontiguousarray(c), costs
-        self.w, self.r = np.zeros(p), self.c.copy()
-        self.sign = np.zeros(p)
+        self.w, self.r, self.sign = np.zeros(p), self.c.copy(), np.zeros(p)
         self.shut = ~((np.diag(G) > 0) & np.isfinite(costs))
         self.free = np.flatnonzero((costs == 0) & ~self.shut)
         size = min(p, self.free.size + 32)
@@ -246,9 +266,7 @@ class _Component:
         status = FULL
         while status == FULL:
             if self.numbers[0] == self.L.shape[0]:
-                L = np.zeros((2 * self.L.shape[0], 2 * self.L.shape[0]))
-                L[: self.L.shape[0], : self.L.shape[0]] = self.L
-                self.L = L
+                self.L = np.pad(self.L, (0, self.L.shape[0]))
             size = 256
             events = np.empty(size), np.empty(size, dtype=np.intp), np.empty(size)
             status, n = _follow(

@@ -193,7 +193,7 @@ def _record(
             scale=np.broadcast_to(model.scale_, model.mean_.shape)[chosen].copy(),
             weights=model.weights_[chosen],
             centroids=model.centroids_,
-            spread=float(model._spread),
+            spread=float(model.spread_),
         ),
         clusters=cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
         versions=package_versions(),
