@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 import ksparse
 from conftest import make_clusters
 from ksparse import KSparse
+from ksparse.cli._words import WORDS
+from ksparse.params import PARAMETERS
 
 ROOT = Path(ksparse.__file__).parent
 
@@ -237,6 +240,67 @@ def test_no_private_attribute_is_used_outside_its_package():
         f"{name}, line {line}: {attribute}"
         for name, line, attribute in used
         if attribute not in defined[part_of(name)]
+    ]
+    assert not wrong
+
+
+# Parameters that the command line has other words for; those that are English words, too, are
+# seen where they begin a message or have a value.
+PARAMETER_NAMES = {*PARAMETERS, *(word for word in WORDS if word.isidentifier()), "sample_weight",
+                   "key_added"}  # fmt: skip
+ONLY_NAMES = {"adata", "ks", *(name for name in PARAMETER_NAMES if "_" in name)}
+NAMED = re.compile(
+    rf"(?<![\w.-])(?:{'|'.join(ONLY_NAMES)})(?![\w-])"
+    rf"|(?<![\w.-])(?:{'|'.join(PARAMETER_NAMES)})="
+    r"|ksparse\.\w+|\w\.\w+\("  # functions of Python
+)
+FIRST = re.compile(rf"(?:{'|'.join(PARAMETER_NAMES)})\b")
+# Modules whose messages the command line cannot reach.
+NOT_IN_THE_SHELL = {
+    "selection.path": "the command line checks the numbers of genes itself",
+}
+
+
+def plain_parts(call):
+    """The texts of a message that are no terms, with {} for values in them."""
+    for number, part in enumerate(call.args):
+        if isinstance(part, ast.Call):  # a Term
+            continue
+        inserted = {n for v in ast.walk(part) if isinstance(v, ast.FormattedValue)
+                    for n in ast.walk(v)}  # fmt: skip
+        texts = [n.value for n in ast.walk(part) if isinstance(n, ast.Constant)
+                 and n not in inserted and isinstance(n.value, str)]  # fmt: skip
+        yield number, "{}".join(texts)
+
+
+def untranslated(tree):
+    """Lines and texts of messages that name parameters otherwise than by `Term`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in MESSAGES:
+            for number, text in plain_parts(node):
+                if NAMED.search(text) or (number == 0 and FIRST.match(text)):
+                    yield node.lineno, text
+
+
+MESSAGES = ("InputError", "warn", "warnings.warn", "ValueError", "TypeError")
+
+
+def test_messages_name_parameters_by_terms():
+    """Otherwise the command line would print the words of Python."""
+
+    def seen(text):
+        return [line for line, _ in untranslated(ast.parse(text))]
+
+    assert seen("InputError('ks contains 50')")
+    assert seen("InputError(f'{n} samples, fewer than n_clusters={k}')")
+    assert seen("warn(Term('adata'), ' is bad: call adata.copy() first.')")
+    assert seen("warnings.warn('labels must be text.')")
+    assert not seen("InputError(Term('ks'), ' contains labels.')")
+    wrong = [
+        f"{name}, line {line}: {text}"
+        for name, tree in MODULES.items()
+        if name not in NOT_IN_THE_SHELL
+        for line, text in untranslated(tree)
     ]
     assert not wrong
 

@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -173,7 +174,10 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
         (["run", "bad.csv", "-k", "2", "-o", "out"], "'oops' is not a number.*line 3, column 'b'"),
         (["run", "twice.csv", "-k", "2", "-o", "out"], "repeated gene names .*'a'.*--unique-names"),
         (["path", "CELLS", "-k", "3", "--genes", "5-x", "-o", "out"], "numbers such as 2-8"),
-        (["choose-k", "CELLS", "-k", "0-3", "-o", "out"], "ks .*0"),
+        (["choose-k", "CELLS", "-k", "0-3", "-o", "out"], ": -k contains 0: give integers >= 1"),
+        (["choose-k", "CELLS", "-k", "2,150", "-o", "out"], ": -k contains 150, .*<= 120, half"),
+        (["choose-k", "CELLS", "-k", "2", "--jobs", "0", "-o", "out"],
+         ": --jobs 0 must be a number of processes"),
         (["predict", "CELLS", "CELLS", "-o", "out"], "no result of `ksparse run`"),
         (["report", "CELLS", "-o", "out.html"], "no result of `ksparse run`"),
         (["simulate", "-o", "sim.csv"], "must end with .h5ad"),
@@ -181,8 +185,6 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_exit_code_2(words, part, cells, tmp_path, monkeypatch, capsys):
-    import re
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("c,a,b\nx,1,2\ny,3,oops\n")
     (tmp_path / "twice.csv").write_text("c,a,a\nx,1,2\ny,3,4\n")
@@ -586,6 +588,16 @@ def test_every_option_of_the_words_exists():
          "--layer 'no' is not in the file: there is none."),
         (["report", "CELLS"],
          "There is no result in the file: it is no result of `ksparse run`."),
+        (["run", "column.h5ad", "-k", "3"],
+         "obs['ksparse'] exists and was not written by ksparse: rename it."),
+        (["run", "same.h5ad", "-k", "6"],
+         "warning: X has 4 distinct samples, fewer than -k 6: each of them is a cluster"),
+        (["predict", "MODEL", "column.h5ad"],
+         "obs['ksparse'] exists and was not written by ksparse: rename it."),
+        (["report", "column.h5ad"],
+         "There is no result in the file: it is no result of `ksparse run`."),
+        (["report", "cut.h5ad"],
+         "uns['ksparse'] is not complete (results is missing): run `ksparse run` again."),
     ],
 )  # fmt: skip
 def test_messages_are_in_the_words_of_the_shell(
@@ -599,13 +611,19 @@ def test_messages_are_in_the_words_of_the_shell(
     adata.write_h5ad("layers.h5ad")
     adata.X = ks.normalise.log_normalise(adata.layers["counts"])
     adata.write_h5ad("logged.h5ad")
+    anndata.AnnData(simulated.X[np.arange(60) % 4]).write_h5ad("same.h5ad")
+    adata.obs["ksparse"] = "mine"
+    adata.write_h5ad("column.h5ad")
+    adata = anndata.read_h5ad(results / "result.h5ad")
+    del adata.obs["ksparse"], adata.uns["ksparse"]["results"]
+    adata.write_h5ad("cut.h5ad")
     places = {"CELLS": cells, "MODEL": results / "result.h5ad"}
     words = [places.get(word, word) for word in words]
     genes = ["--genes", 5] if words[0] in ("run", "choose-k") else []
     run(*words, *genes, "-o", tmp_path / "out")
     error = capsys.readouterr().err
     assert f"ksparse: {part}" in error
-    assert "adata" not in error
+    assert not re.search("adata|key_added|n_clusters|None", error)
 
 
 def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path):

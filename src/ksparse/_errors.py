@@ -91,6 +91,8 @@ class InputWarning(_Worded, UserWarning):
     """A warning about what a user passed in, in pieces like `InputError`."""
 
 
-def warn(*parts: str | Term, stacklevel: int = 2) -> None:
+def warn(
+    *parts: str | Term, category: type[InputWarning] = InputWarning, stacklevel: int = 2
+) -> None:
     """Warn with an `InputWarning`; `stacklevel` counts as in `warnings.warn`."""
-    warnings.warn(InputWarning(*parts), stacklevel=stacklevel + 1)
+    warnings.warn(category(*parts), stacklevel=stacklevel + 1)

@@ -15,7 +15,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import check_data, n_passes
 from ksparse.params import PAPER, Inputs, read_inputs
 from ksparse.prediction import PredictionMixin, warn_unmet
@@ -394,7 +394,7 @@ class KSparse(
             self.feature_names_in_ = np.array(names, dtype=object)
         elif names is not None and known is not None and list(known) != names:
             raise InputError(
-                "The features of X are not those that were fitted, or in another order: "
-                "ksparse.tl.predict matches them by name."
-            )
+                "The features of X are not those that were fitted, or in another order: ",
+                Term("ksparse.tl.predict"), " matches them by name.",
+            )  # fmt: skip
         return X

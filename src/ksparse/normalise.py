@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from ksparse._errors import InputError, warn
+from ksparse._errors import InputError, Term, warn
 from ksparse.matrix.bad_data import check_indices, check_unmasked
 from ksparse.matrix.data import (
     pick_columns,
@@ -135,7 +135,7 @@ def _scaled(
 ) -> tuple[Any, NDArray[np.float64]]:
     """Return new data in which every sample adds up to `total`, and the sums before."""
     if not isinstance(total, Real) or not 0 < total < np.inf:
-        raise InputError(f"total={total!r} must be a finite number > 0.")
+        raise InputError(Term("total", total), " must be a finite number > 0.")
     check_indices(counts)
     check_unmasked("counts", counts)
     counts = check_array(

@@ -196,7 +196,7 @@ def check_listed(name: str, values: Any) -> list[Any]:
             Term(name, values), " must be a sequence of numbers, such as [10, 20, 50]."
         ) from None
     if not out:
-        raise InputError(f"{name} is empty: give at least one number.")
+        raise InputError(Term(name), " is empty: give at least one number.")
     return out
 
 
@@ -248,8 +248,8 @@ def read_inputs(
     part = X if rows is None else select_rows(X, rows)
     if part.shape[0] < n_clusters:
         raise InputError(
-            f"{part.shape[0]} samples have a positive sample_weight, which should be >= ",
-            Term("n_clusters", n_clusters), ".",
+            f"{part.shape[0]} samples have a positive ", Term("sample_weight"),
+            ", which should be >= ", Term("n_clusters", n_clusters), ".",
         )  # fmt: skip
     if rows is not None:
         starts = [start if isinstance(start, str) else start[rows] for start in starts]
@@ -369,21 +369,21 @@ def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
     labels = np.asarray(init)
     if labels.ndim != 1 or labels.size != n_samples:
         raise InputError(
-            f"init has shape {labels.shape}, but X has {n_samples} samples: "
-            "give one label per sample."
-        )
+            Term("init"), f" has shape {labels.shape}, but X has {n_samples} samples: "
+            "give one label per sample.",
+        )  # fmt: skip
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise InputError("init contains NaN or infinity: give one label per sample.")
+        raise InputError(Term("init"), " contains NaN or infinity: give one label per sample.")
     try:
         values, codes = np.unique(labels, return_inverse=True)
     except TypeError:
         raise InputError(
-            "init holds labels that cannot be compared (such as None and text): "
-            "give one label per sample, all of a kind."
-        ) from None
+            Term("init"), " holds labels that cannot be compared (such as None and text): "
+            "give one label per sample, all of a kind.",
+        ) from None  # fmt: skip
     if values.size != n_clusters:
         raise InputError(
-            f"init has {values.size} distinct labels, but ", Term("n_clusters", n_clusters),
-            ": give labels of exactly that many clusters.",
+            Term("init"), f" has {values.size} distinct labels, but ",
+            Term("n_clusters", n_clusters), ": give labels of exactly that many clusters.",
         )  # fmt: skip
     return [codes.astype(np.intp)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from os import PathLike
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ksparse._errors import Term, warn
+from ksparse._errors import InputWarning, Term, warn
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
@@ -20,6 +19,10 @@ from ksparse.matrix.sources import columns_in_memory, is_stored
 __all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
 
 Array = NDArray[Any]
+
+
+class FewClustersWarning(InputWarning, ConvergenceWarning):  # type: ignore[misc]
+    """There are fewer clusters than were asked for; a ConvergenceWarning, as in KMeans."""
 
 
 def soft_assignment(square_distances: Floats, spread: float) -> Floats:
@@ -36,13 +39,11 @@ def warn_unmet(model: Any, n_distinct: int, tied: bool, n_asked: int | None) -> 
     To be called from two functions below the method that the user called.
     """
     if n_distinct < model.n_clusters:
-        warnings.warn(
-            f"X has {n_distinct} distinct samples, fewer than "
-            f"n_clusters={model.n_clusters}: each of them is a cluster, and there are no "
-            "others.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+        warn(
+            f"X has {n_distinct} distinct samples, fewer than ",
+            Term("n_clusters", model.n_clusters), ": each of them is a cluster, and there are no "
+            "others.", category=FewClustersWarning, stacklevel=5,
+        )  # fmt: skip
     if isinstance(model.n_features, str):
         return
     selected = model.n_features_selected_

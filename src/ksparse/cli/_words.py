@@ -6,7 +6,7 @@ from ksparse._errors import InputError, InputWarning, Term
 
 __all__ = ["shell_text", "shell_word"]
 
-# {term: option or word}. A value follows its option, or takes the place of "{}".
+# {term: option or word}. A value follows its option, or takes the place of "{}" or "{!r}".
 WORDS = {
     "n_clusters": "-k",
     "ks": "-k",
@@ -33,12 +33,23 @@ WORDS = {
     "replicates": "--replicates",
     "time_limit": "--time-limit",
     "data": "DATA",
+    "model": "MODEL",
     "adata": "INPUT",
     "new_adata": "INPUT",
     "adata.X": "X",
     "adata.layers": "the file",
+    "adata.obs": "obs",
+    "adata.var": "var",
+    "adata.obs[]": "obs[{!r}]",
+    "adata.obsm[]": "obsm[{!r}]",
+    "adata.uns[]": "uns[{!r}]",
+    "tool": "`ksparse run`",
     "no result": "There is no result in the file",
     "run first": "it is no result of `ksparse run`",
+    "run again": "run `ksparse run` again",
+    "path first": "run `ksparse run --path` first",
+    "another key": "rename it",
+    "number names": "give --unique-names",
 }
 # Names that users chose are quoted: they may hold anything.
 QUOTED = ("layer", "labels", "label_column")
@@ -49,7 +60,7 @@ def shell_word(term: Term) -> str:
     word = WORDS.get(term.name)
     if word is None:
         return str(term)
-    if "{}" in word:
+    if "{" in word:
         return word.format(term.value) if term.has_value else word.replace("{} ", "")
     if not word.startswith("-") or not term.has_value or term.value is True:
         return word

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from ksparse._errors import InputError, Term
 from ksparse._threads import openmp_threads
 from ksparse.matrix import Floats, Ints
 
@@ -178,7 +179,7 @@ def assign(
         if best is None or run[:2] > (best[0], best[1] + 1e-9):
             best = run
     if best is None:
-        raise ValueError("n_init=0 needs current labels to start from.")
+        raise InputError(Term("n_init", 0), " needs current labels to start from.")
     return best[2]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse.matrix.blocks import Blocks, as_block
 from ksparse.matrix.marks import Mark, Marks, block_mark
 from ksparse.matrix.stored import float_type
@@ -36,7 +36,9 @@ class DaskBlocks(Blocks):
             raise InputError(f"X has {array.ndim} dimensions, but must have 2: samples x features.")
         if np.isnan(array.shape[0]) or any(np.isnan(size) for size in array.chunks[0]):
             raise InputError(
-                "The chunks of X have unknown sizes: call X.compute_chunk_sizes() first."
+                "The chunks of X have unknown sizes: call ",
+                Term("X.compute_chunk_sizes()"),
+                " first.",
             )
         if array.numblocks[1] > 1:
             warnings.warn(

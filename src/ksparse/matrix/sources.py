@@ -72,7 +72,9 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
     if top_module(X) == "anndata" and hasattr(X, "var_names"):
         names = [str(name) for name in X.var_names]
         if X.is_view and X.isbacked:
-            raise InputError("X is a view of a backed AnnData: give the whole, or X.to_memory().")
+            raise InputError(
+                "X is a view of a backed AnnData: give the whole, or ", Term("X.to_memory()"), "."
+            )
         X = X.X
         if X is None:
             raise InputError("The AnnData object has no X: give one of its layers.")
@@ -168,27 +170,29 @@ def check_sample_weight(n_samples: int, sample_weight: Any) -> tuple[Floats | No
         weight = np.full(n_samples, float(weight))
     if weight.shape != (n_samples,):
         raise InputError(
-            f"sample_weight has shape {weight.shape}, but X has {n_samples} samples: "
-            "give one weight per sample."
-        )
+            Term("sample_weight"), f" has shape {weight.shape}, but X has {n_samples} samples: "
+            "give one weight per sample.",
+        )  # fmt: skip
     if not np.isfinite(weight).all():
-        raise InputError("sample_weight contains NaN or infinity: give numbers >= 0.")
+        raise InputError(Term("sample_weight"), " contains NaN or infinity: give numbers >= 0.")
     if (weight < 0).any():
-        raise InputError("Negative values in sample_weight: give numbers >= 0.")
+        raise InputError("Negative values in ", Term("sample_weight"), ": give numbers >= 0.")
     if not weight.any():
-        raise InputError("sample_weight is zero for all samples: give some a positive weight.")
+        raise InputError(
+            Term("sample_weight"), " is zero for all samples: give some a positive weight."
+        )
     least, most = float(weight[weight > 0].min()), float(weight.max())
     if not SMALLEST_VALUE <= most <= LARGEST_VALUE:
         raise InputError(
-            f"The largest sample_weight is {most:.3g}, which should be between "
+            "The largest ", Term("sample_weight"), f" is {most:.3g}, which should be between "
             f"{SMALLEST_VALUE:.0g} and {LARGEST_VALUE:.0g}: multiply all by one number, which "
-            "changes nothing."
-        )
+            "changes nothing.",
+        )  # fmt: skip
     if most > WEIGHT_RANGE * least:
         raise InputError(
-            f"sample_weight ranges from {least:.3g} to {most:.3g}, which should be within a factor "
-            f"of {WEIGHT_RANGE:.0e}: set the smallest to 0."
-        )
+            Term("sample_weight"), f" ranges from {least:.3g} to {most:.3g}, which should be "
+            f"within a factor of {WEIGHT_RANGE:.0e}: set the smallest to 0.",
+        )  # fmt: skip
     if (weight == weight[0]).all():
         return None, None  # equal weights change nothing but the scale of the cost
     rows = None if weight.all() else np.flatnonzero(weight)
@@ -202,15 +206,18 @@ def check_costs(feature_weights: Any, n_features: int) -> Floats:
     costs = _real_array("feature_weights", "feature", feature_weights)
     if costs.shape != (n_features,):
         raise InputError(
-            f"feature_weights has shape {costs.shape}, but X has {n_features} features: "
-            "give one weight per feature."
-        )
+            Term("feature_weights"), f" has shape {costs.shape}, but X has {n_features} features: "
+            "give one weight per feature.",
+        )  # fmt: skip
     if np.isnan(costs).any() or (costs < 0).any():
         raise InputError(
-            "feature_weights must be >= 0 (0: always allowed, infinity: never selected)."
+            Term("feature_weights"),
+            " must be >= 0 (0: always allowed, infinity: never selected).",
         )
     if np.isinf(costs).all():
-        raise InputError("feature_weights is infinite for all features: none may be selected.")
+        raise InputError(
+            Term("feature_weights"), " is infinite for all features: none may be selected."
+        )
     return costs
 
 
@@ -223,7 +230,7 @@ def _real_array(name: str, per: str, values: Any) -> Floats:
             return given.astype(np.float64)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"{name} must be real numbers, one per {per}.")
+    raise InputError(Term(name), f" must be real numbers, one per {per}.")
 
 
 def check_column_names(X: Any) -> None:

@@ -67,12 +67,12 @@ def embedding(
     """
     record = read_record(adata, key)
     if labels is not None and gene is not None:
-        raise InputError("labels and gene exclude each other: give one.")
+        raise InputError(Term("labels"), " and ", Term("gene"), " exclude each other: give one.")
     points = read_layout(adata, key, method)
     if points is None:
         points = layout(read_projection(adata, key), method=method, random_state=random_state)
     if gene is not None and gene not in adata.var_names:
-        raise InputError(Term("gene", gene), " is not in adata.var_names.")
+        raise InputError(Term("gene", gene), " is not in ", Term("adata.var_names"), ".")
     truth = None if labels is None else known_labels(adata, labels)
     dot = size if size is not None else float(np.clip(6000 / len(points), 1.5, 24))
     codes, names = clusters_of(adata, key)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse._plotting import COLOURS, one_axes, saved
 from ksparse.scverse.fields import read_labels
 from ksparse.scverse.labels import known_labels, sorted_confusion
-from ksparse.scverse.schema import check_adata, read_path, read_record
+from ksparse.scverse.schema import check_adata, field_term, read_path, read_record
 from ksparse.selection.path import FeaturePath
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ def path(
         check_adata(result)
         stored = read_path(result, key)
         if stored is None:
-            raise InputError(f"adata.uns[{key!r}] holds no path: run ksparse.tl.path first.")
+            raise InputError(
+                field_term("uns", key), " holds no path: ",
+                Term("path first", text="run ksparse.tl.path first"), ".",
+            )  # fmt: skip
         result = FeaturePath(stored.columns, [], np.empty((0, 0), dtype=np.int32))
     axes = result.plot(ax)
     saved(axes[0], save)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._names import repeated
 from ksparse.matrix.data import dense, map_rows, open_matrix, pick_columns, take_rows
 from ksparse.normalise import count_empty, log_rows, summarise_values, warn_empty
 
@@ -31,13 +32,12 @@ NORMALIZE = (None, "log1p", "auto")
 
 def check_gene_names(adata: AnnData) -> None:
     """Raise ValueError if gene names are repeated: genes could not be told apart."""
-    names = adata.var_names
-    if not names.is_unique:
-        repeated = names[names.duplicated()]
+    if again := repeated(adata.var_names):
         raise InputError(
-            f"adata has {len(repeated)} repeated gene names (the first is {str(repeated[0])!r}): "
-            "call adata.var_names_make_unique() first."
-        )
+            Term("adata"), f" has {len(again)} repeated gene names (the first is "
+            f"{str(again[0])!r}): ",
+            Term("number names", text="call adata.var_names_make_unique() first"), ".",
+        )  # fmt: skip
 
 
 def listed_choices(names: Any) -> str:
@@ -79,8 +79,8 @@ def selected_columns(adata: AnnData, mask_var: Any) -> NDArray[np.intp] | None:
     if isinstance(mask_var, str):
         if mask_var not in adata.var:
             raise InputError(
-                Term("mask_var", mask_var), " is not a column of adata.var: "
-                f"{listed_choices(adata.var)}.",
+                Term("mask_var", mask_var), " is not a column of ", Term("adata.var"),
+                f": {listed_choices(adata.var)}.",
             )  # fmt: skip
         mask = np.asarray(adata.var[mask_var])
     else:
@@ -167,7 +167,9 @@ def expression_of(
     places = adata.var_names.get_indexer(genes)
     if (places < 0).any():
         lost = [str(gene) for gene, place in zip(genes, places, strict=True) if place < 0]
-        raise InputError(f"{len(lost)} genes are not in adata (the first is {lost[0]!r}).")
+        raise InputError(
+            f"{len(lost)} genes are not in ", Term("adata"), f" (the first is {lost[0]!r})."
+        )
     step = partial(log_rows if record.log_normalised else pick_columns, columns=places)
     X = matrix_of(adata, record.layer)
     values = take_rows(X, cells, step, n_columns=places.size, dtype=np.float32)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse.core.y_step import margins
 from ksparse.io.rules import Rule, check_stored, is_text
 from ksparse.scverse.layout import METHODS
-from ksparse.scverse.schema import read_record, sound
+from ksparse.scverse.schema import ANOTHER_KEY, RUN_AGAIN, field_term, read_record, sound
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -60,7 +60,7 @@ def check_free(adata: AnnData, key: str) -> None:
     written = key in adata.uns or f"{key}{MARGIN}" in adata.obs
     if key in adata.obs and not written:
         raise InputError(
-            f"adata.obs[{key!r}] exists and was not written by ksparse: give another key_added."
+            field_term("obs", key), " exists and was not written by ksparse: ", ANOTHER_KEY, "."
         )
 
 
@@ -115,7 +115,7 @@ def _column(adata: AnnData, part: str, name: str) -> Any:
     """Return a column of `obs` or `var`; raise ValueError if it is missing."""
     columns = getattr(adata, part)
     if name not in columns:
-        raise InputError(f"adata.{part}[{name!r}] is missing: run ksparse.tl.ksparse again.")
+        raise InputError(field_term(part, name), " is missing: ", RUN_AGAIN, ".")
     return columns[name]
 
 
@@ -123,14 +123,14 @@ def read_projection(adata: AnnData, key: str) -> Array:
     """Return the projected cells; raise ValueError if there are none."""
     record = read_record(adata, key)
     if key not in adata.obsm:
-        raise InputError(f"adata.obsm[{key!r}] is missing: run ksparse.tl.ksparse again.")
-    return _points(adata, key, record.model.weights.shape[1], "ksparse")
+        raise InputError(field_term("obsm", key), " is missing: ", RUN_AGAIN, ".")
+    return _points(adata, key, record.model.weights.shape[1], RUN_AGAIN)
 
 
-def _points(adata: AnnData, name: str, n_axes: int, tool: str) -> Array:
+def _points(adata: AnnData, name: str, n_axes: int, cure: str | Term) -> Array:
     """Return coordinates of all cells; raise ValueError if they are not finite numbers."""
     sizes = {"cells": adata.n_obs, "components": n_axes}
-    with sound(f"adata.obsm[{name!r}]", f"run ksparse.tl.{tool} again"):
+    with sound(field_term("obsm", name), cure):
         check_stored(adata.obsm, {name: Rule("number", ("cells", "components"))}, sizes)
     return np.asarray(adata.obsm[name])
 
@@ -143,7 +143,7 @@ def write_layout(adata: AnnData, key: str, method: str, points: Array) -> None:
 def read_layout(adata: AnnData, key: str, method: str) -> Array | None:
     """Return the coordinates that `ksparse.tl.embed` has written, or None."""
     name = f"{key}_{method}"
-    return _points(adata, name, 2, "embed") if name in adata.obsm else None
+    return _points(adata, name, 2, "run ksparse.tl.embed again") if name in adata.obsm else None
 
 
 # Genes ---------------------------------------------------------------------------------------

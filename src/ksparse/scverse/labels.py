@@ -12,7 +12,7 @@ from ksparse.core.y_step import distances
 from ksparse.metrics import match_clusters
 from ksparse.scverse.expression import listed_choices
 from ksparse.scverse.fields import read_projection
-from ksparse.scverse.schema import read_record
+from ksparse.scverse.schema import field_term, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -30,8 +30,9 @@ def label_column(adata: AnnData, labels: str) -> tuple[NDArray[np.str_], NDArray
     """Return a column of `obs` as text, and where it is not missing."""
     if labels not in adata.obs:
         raise InputError(
-            Term("labels", labels), f" is not a column of adata.obs: {listed_choices(adata.obs)}."
-        )
+            Term("labels", labels), " is not a column of ", Term("adata.obs"),
+            f": {listed_choices(adata.obs)}.",
+        )  # fmt: skip
     values = adata.obs[labels]
     known = ~np.asarray(values.isna())
     text = np.asarray(values.astype(object).where(known, "(missing)").astype(str), dtype=object)
@@ -63,13 +64,16 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     centroids = read_record(adata, key).model.centroids
     k = len(centroids)
     if key not in adata.obs or not hasattr(adata.obs[key], "cat"):
-        raise InputError(f"adata.obs[{key!r}] must be the clusters that ksparse.tl.ksparse wrote.")
+        raise InputError(
+            field_term("obs", key), " must be the clusters that ",
+            Term("tool", text="ksparse.tl.ksparse"), " wrote.",
+        )  # fmt: skip
     column = adata.obs[key]
     if column.isna().any():
         raise InputError(
-            f"adata.obs[{key!r}] is missing for {int(column.isna().sum())} of {adata.n_obs} cells: "
-            "leave them out."
-        )
+            field_term("obs", key), f" is missing for {int(column.isna().sum())} of {adata.n_obs} "
+            "cells: leave them out.",
+        )  # fmt: skip
     categories = [str(name) for name in column.cat.categories]
     codes = np.asarray(column.cat.codes, dtype=np.intp)
     points, centres = (
@@ -82,9 +86,9 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     unnamed = set(present) - set(cluster_of[codes])
     if unnamed or len(set(cluster_of)) < len(cluster_of):
         raise InputError(
-            f"adata.obs[{key!r}] has categories that are not the {k} clusters of the result one to "
-            "one: rename clusters, but keep merged ones in another column."
-        )
+            field_term("obs", key), f" has categories that are not the {k} clusters of the result "
+            "one to one: rename clusters, but keep merged ones in another column.",
+        )  # fmt: skip
     names = [str(cluster) for cluster in range(k)]
     for name, cluster in zip(categories, cluster_of, strict=True):
         names[cluster] = name

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = [
+    "ANOTHER_KEY",
+    "RUN_AGAIN",
     "Clusters",
     "Model",
     "PathRecord",
@@ -33,6 +35,7 @@ __all__ = [
     "check_adata",
     "check_key",
     "copy_adata",
+    "field_term",
     "holds_record",
     "package_versions",
     "read_path",
@@ -44,6 +47,10 @@ __all__ = [
 
 ENCODING, VERSION = "ksparse-result", 1
 MODEL_ENCODING, MODEL_VERSION = "ksparse-model", 1
+
+# Cures that several messages name.
+ANOTHER_KEY = Term("another key", text="give another key_added")
+RUN_AGAIN = Term("run again", text="run ksparse.tl.ksparse again")
 
 Array = NDArray[Any]
 Part = TypeVar("Part")
@@ -164,15 +171,20 @@ def check_adata(adata: Any) -> None:
         ) from None
     if not isinstance(adata, AnnData):
         raise InputError(
-            f"adata must be an AnnData object, got {type(adata).__name__}: "
-            "for arrays and data frames use ksparse.KSparse."
-        )
+            Term("adata"), f" must be an AnnData object, got {type(adata).__name__}: "
+            "for arrays and data frames use ", Term("ksparse.KSparse"), ".",
+        )  # fmt: skip
 
 
 def check_key(name: str, value: Any) -> None:
     """Raise ValueError if a value cannot be the name of a field in a file."""
     if not isinstance(value, str) or not value or "/" in value:
         raise InputError(Term(name, value), " must be a name without '/'.")
+
+
+def field_term(name: str, key: str) -> Term:
+    """Return a field of AnnData, such as ``adata.obs['ksparse']``, for messages."""
+    return Term(f"adata.{name}[]", key, text=f"adata.{name}[{key!r}]")
 
 
 def copy_adata(adata: AnnData) -> AnnData:
@@ -223,35 +235,35 @@ def read_record(adata: AnnData, key: str) -> Record:
             ".",
         )
     stored = adata.uns[key]
-    with sound(f"adata.uns[{key!r}]", "run ksparse.tl.ksparse again"):
-        _check_version(f"adata.uns[{key!r}] is a record", stored, VERSION)
+    with sound(field_term("uns", key), RUN_AGAIN):
+        _check_version((field_term("uns", key), " is a record"), stored, VERSION)
         model = check_mapping("model", stored["model"])
         if not is_text(model.get("encoding", MODEL_ENCODING), MODEL_ENCODING):
             raise UnsoundError(f"model.encoding should be {MODEL_ENCODING}")
-        _check_version(f"adata.uns[{key!r}]['model'] is", model, MODEL_VERSION)
+        _check_version((field_term("uns", key), "['model'] is"), model, MODEL_VERSION)
         check_record(stored)
         return _record(stored)
 
 
 @contextmanager
-def sound(name: str, cure: str) -> Iterator[None]:
+def sound(name: str | Term, cure: str | Term) -> Iterator[None]:
     """Raise InputError in one line if what is stored under a name breaks a rule."""
     try:
         yield
     except MissingError as missing:
-        raise InputError(f"{name} is not complete ({one_line(missing)}): {cure}.") from None
+        raise InputError(name, f" is not complete ({one_line(missing)}): ", cure, ".") from None
     except UnsoundError as unsound:
-        raise InputError(f"{name} is damaged ({one_line(unsound)}): {cure}.") from None
+        raise InputError(name, f" is damaged ({one_line(unsound)}): ", cure, ".") from None
 
 
-def _check_version(name: str, stored: Mapping[str, Any], newest: int) -> None:
+def _check_version(name: tuple[str | Term, ...], stored: Mapping[str, Any], newest: int) -> None:
     check_stored(stored, {"version": Rule("count", least=1, optional=True)}, {})
     version = stored.get("version")
     if version is not None and version > newest:
         raise InputError(
-            f"{name} of version {version}, and this ksparse reads versions up to {newest}: install "
-            "a newer ksparse."
-        )
+            *name, f" of version {version}, and this ksparse reads versions up to {newest}: install "
+            "a newer ksparse.",
+        )  # fmt: skip
 
 
 def _record(stored: Mapping[str, Any]) -> Record:

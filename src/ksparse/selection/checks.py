@@ -58,9 +58,7 @@ def check_several_clusters(n_clusters: Any) -> int:
 def check_n_jobs(n_jobs: Any) -> int | None:
     """Return a number of processes for joblib; raise InputError for anything else."""
     if n_jobs is not None and not (is_integer(n_jobs) and n_jobs != 0):
-        raise InputError(
-            Term("n_jobs", n_jobs), " must be None or a number of processes (-1: all)."
-        )
+        raise InputError(Term("n_jobs", n_jobs), " must be a number of processes (-1: all cores).")
     return None if n_jobs is None else int(n_jobs)
 
 
@@ -73,7 +71,7 @@ def check_true_labels(labels: Any, n_samples: int) -> NDArray[Any] | None:
         label_codes("labels", truth)
     if truth.shape != (n_samples,):
         raise InputError(
-            f"labels has shape {truth.shape}, but X has {n_samples} samples: "
-            "give one true label per sample."
-        )
+            Term("labels"), f" has shape {truth.shape}, but X has {n_samples} samples: "
+            "give one true label per sample.",
+        )  # fmt: skip
     return truth

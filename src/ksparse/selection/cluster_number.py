@@ -270,7 +270,9 @@ def _check_methods(methods: Any, gap_rule: Any) -> None:
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
         contained = repr(unknown[0]) if unknown else "nothing"
-        raise InputError(f"methods contains {contained}; choose from {', '.join(METHODS)}.")
+        raise InputError(
+            Term("methods"), f" contains {contained}; choose from {', '.join(METHODS)}."
+        )
     if gap_rule not in GAP_RULES:
         raise InputError(
             Term("gap_rule", gap_rule), f" is unknown; choose from {', '.join(GAP_RULES)}."
@@ -282,10 +284,12 @@ def _check_ks(ks: Any) -> list[int]:
     tried = check_listed("ks", ks)
     for k in tried:
         if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
-            raise InputError(f"ks contains {k!r}: give integers >= 1.")
+            raise InputError(Term("ks"), f" contains {k!r}: give integers >= 1.")
     tried = sorted({int(k) for k in tried})
     if tried[-1] == 1:
-        raise InputError("ks contains only 1: give larger numbers to compare one cluster with.")
+        raise InputError(
+            Term("ks"), " contains only 1: give larger numbers to compare one cluster with."
+        )
     return tried
 
 
@@ -293,11 +297,11 @@ def _check_possible(inputs: Inputs, tried: Sequence[int]) -> None:
     half = inputs.matrix.shape[0] // 2
     if tried[-1] > half:
         raise InputError(
-            f"ks contains {tried[-1]}, which should be <= {half}, half the number of samples: "
-            "halves are fitted by themselves."
-        )
+            Term("ks"), f" contains {tried[-1]}, which should be <= {half}, half the number of "
+            "samples: halves are fitted by themselves.",
+        )  # fmt: skip
     if len(tried) > 1 and not all(isinstance(start, str) for start in inputs.settings.starts):
         raise InputError(
-            f"init holds labels, which are of one number of clusters, but ks has {len(tried)}: "
-            "name starts instead."
-        )
+            Term("init"), " holds labels, which are of one number of clusters, but ", Term("ks"),
+            f" has {len(tried)}: name starts instead.",
+        )  # fmt: skip

@@ -115,10 +115,9 @@ def simulate_counts(
         )
     if n_clusters * n_markers > n_features:
         raise InputError(
-            f"n_clusters * n_markers = {n_clusters * n_markers} should be <= ",
-            Term("n_features", n_features),
-            ".",
-        )
+            Term("n_clusters"), " * ", Term("n_markers"), f" = {n_clusters * n_markers} should be "
+            "<= ", Term("n_features", n_features), ".",
+        )  # fmt: skip
     if not 0 <= zeros < 1:
         raise InputError(Term("zeros", zeros), " must be at least 0 and less than 1.")
     rng = check_random_state(random_state)

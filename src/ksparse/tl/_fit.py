@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
@@ -132,7 +132,10 @@ def ksparse(
     check_adata(adata)
     check_key("key_added", key_added)
     if adata.isbacked and adata.is_view and not copy:
-        raise InputError("adata is a view of a backed object: call adata.to_memory() first.")
+        raise InputError(
+            Term("adata"), " is a view of a backed object: call ", Term("adata.to_memory()"),
+            " first.",
+        )  # fmt: skip
     check_gene_names(adata)
     check_free(adata, key_added)
     columns = selected_columns(adata, mask_var)

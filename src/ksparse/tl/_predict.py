@@ -17,7 +17,14 @@ from ksparse.matrix import project_samples
 from ksparse.matrix.sources import check_data
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.fields import check_free, make_room, write_cells
-from ksparse.scverse.schema import check_adata, check_key, copy_adata, read_record, sound
+from ksparse.scverse.schema import (
+    ANOTHER_KEY,
+    check_adata,
+    check_key,
+    copy_adata,
+    read_record,
+    sound,
+)
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -95,8 +102,8 @@ def predict(
     check_free(new_adata, key_added)
     if key_added in new_adata.uns:
         raise InputError(
-            Term("new_adata"), f" has a result of its own under {key_added!r}: give another "
-            "key_added.",
+            Term("new_adata"), f" has a result of its own under {key_added!r}: ", ANOTHER_KEY,
+            ".",
         )  # fmt: skip
     if not (isinstance(min_share, int | float) and 0 < min_share <= 1):
         raise InputError(Term("min_share", min_share), " must be a number in (0, 1].")
@@ -104,7 +111,7 @@ def predict(
     if normalize == "model":
         normalize = fitted.normalized
     if not fitted.genes.size:
-        raise InputError("model selected no genes: there is nothing to place cells by.")
+        raise InputError(Term("model"), " selected no genes: there is nothing to place cells by.")
     places = new_adata.var_names.get_indexer(fitted.genes)
     _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share)
     if copy:
@@ -146,10 +153,11 @@ def _of_estimator(model: KSparse) -> _Fitted:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise InputError(
-            "model does not know the names of its features: fit it on a data frame, or give "
-            "the AnnData object with the results of ksparse.tl.ksparse."
-        )
-    with sound("model", "fit it again"):
+            Term("model"), " does not know the names of its features: fit it on a data frame, or "
+            "give the AnnData object with the results of ",
+            Term("tool", text="ksparse.tl.ksparse"), ".",
+        )  # fmt: skip
+    with sound(Term("model"), "fit it again"):
         check_fitted(model.n_clusters, vars(model))
     chosen = np.flatnonzero(model.get_support())
     scale = np.broadcast_to(model.scale_, model.mean_.shape)

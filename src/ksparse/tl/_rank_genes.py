@@ -11,7 +11,13 @@ from ksparse.params import check_integer
 from ksparse.scverse.fields import ranking_method, write_contributions, write_ranking
 from ksparse.scverse.labels import clusters_of
 from ksparse.scverse.markers import contributions, log2_fold_changes
-from ksparse.scverse.schema import check_key, copy_adata, read_record
+from ksparse.scverse.schema import (
+    ANOTHER_KEY,
+    check_key,
+    copy_adata,
+    field_term,
+    read_record,
+)
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -88,9 +94,9 @@ def rank_genes(
     missing = sorted(set(genes) - set(adata.var_names))
     if missing:
         raise InputError(
-            f"{len(missing)} of {genes.size} selected genes are not in adata (the first is "
-            f"{missing[0]!r}): rank them before genes are removed."
-        )
+            f"{len(missing)} of {genes.size} selected genes are not in ", Term("adata"),
+            f" (the first is {missing[0]!r}): rank them before genes are removed.",
+        )  # fmt: skip
     _, groups = clusters_of(adata, key)
     shares = contributions(record)
     of_all_genes = np.zeros((adata.n_vars, shares.shape[0]))
@@ -100,10 +106,9 @@ def rank_genes(
     replaced = ranking_method(adata, key_added)
     if replaced not in (None, "ksparse"):
         warn(
-            f"adata.uns[{key_added!r}] held a ranking by {replaced!r}, which is replaced: "
-            "give key_added= to keep both.",
-            stacklevel=2,
-        )
+            field_term("uns", key_added), f" held a ranking by {replaced!r}, which is replaced: ",
+            ANOTHER_KEY, " to keep both.", stacklevel=2,
+        )  # fmt: skip
     n = genes.size if n_genes is None else min(n_genes, genes.size)
     order = np.argsort(-shares, axis=1, kind="stable")[:, :n]
     write_ranking(
