@@ -14,7 +14,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from conftest import ARRAY_KINDS, make_clusters, seeds
-from ksparse import KSparse, feature_path, stability_selection
+from ksparse import KSparse, choose_k, feature_path, stability_selection
+from ksparse._errors import InputError
+from ksparse.normalise import log_normalise
+from ksparse.simulate import simulate_counts
 
 SEEDS = seeds(1, 2)
 INF, NAN = math.inf, math.nan
@@ -130,7 +133,7 @@ def test_every_distinct_sample_is_a_cluster_where_there_are_fewer_than_clusters(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = model().fit(container(data))
-    told = [warning for warning in caught if warning.category is ConvergenceWarning]
+    told = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
     assert len(told) == 1
     assert f"{n_distinct} distinct samples, fewer than n_clusters=3" in str(told[0].message)
     assert told[0].filename == __file__
@@ -183,10 +186,20 @@ def test_zeros_of_either_sign_are_not_distinct():
     ],
     ids=["1d", "3d", "0d", "no samples", "no features", "complex"],
 )
-def test_data_that_are_no_real_table_are_refused(fitted, method, data, message):
+def test_data_that_are_no_real_table_are_refused_in_one_line(fitted, method, data, message):
     estimator = model() if method == "fit" else fitted
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message) as caught:
         getattr(estimator, method)(data)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [X[0], X + 1j, [[1, 2], [3]]], ids=["1d", "complex", "ragged"])
+@pytest.mark.parametrize("function", [feature_path, choose_k, log_normalise])
+def test_functions_refuse_what_is_no_table_in_one_line(function, data):
+    arguments = {feature_path: (3,), choose_k: ([2, 3],)}.get(function, ())
+    with pytest.raises(InputError) as caught:
+        function(data, *arguments)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("method", ["fit", "predict"])
@@ -199,6 +212,29 @@ def test_text_is_refused_by_the_name_of_the_argument(fitted, method, data):
     estimator = model() if method == "fit" else fitted
     with pytest.raises((TypeError, ValueError), match=r"\bX\b"):
         getattr(estimator, method)(data)
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, 2**32, b"x"], ids=repr)
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda seed: model(random_state=seed).fit(X),
+        lambda seed: choose_k(X, [2], random_state=seed),
+        lambda seed: stability_selection(X, 3, n_features=2, random_state=seed),
+        lambda seed: simulate_counts(30, 200, 2, random_state=seed),
+    ],
+    ids=["fit", "choose_k", "stability_selection", "simulate"],
+)
+def test_what_is_no_seed_is_refused(run, seed):
+    with pytest.raises(InputError, match="random_state=.* must be an integer from 0 to") as caught:
+        run(seed)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("checkpoint", [5, True, b"folder"])
+def test_a_checkpoint_that_is_no_path_is_refused(checkpoint):
+    assert_refused(InputError, [f"checkpoint={checkpoint!r} must be the path"],
+                   model(checkpoint=checkpoint))  # fmt: skip
 
 
 # Number of features and radius ---------------------------------------------------------
@@ -265,7 +301,7 @@ def test_an_infinite_radius_is_refused():
         (LABELS[:, None], ["init has shape (30, 1)", "30 samples"]),
         (["pca", LABELS[:-1]], ["init has shape (29,)", "30 samples"]),
         ([], ["init has shape (0,)", "30 samples"]),
-        (None, ["init=None is not a start", "spectral", "labels"]),
+        (None, ["init=None is unknown", "spectral", "labels"]),
         (3, ["init has shape ()", "30 samples"]),
         (np.zeros(30), ["init has 1 distinct labels", "n_clusters=3"]),
         (LABELS % 2, ["init has 2 distinct labels", "n_clusters=3"]),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term, warn
-from ksparse.matrix.bad_data import check_indices, check_unmasked
+from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.data import (
     pick_columns,
     reduce_rows,
@@ -20,7 +20,7 @@ from ksparse.matrix.data import (
     stored_values,
     sum_duplicates,
 )
-from ksparse.matrix.sources import check_finite
+from ksparse.matrix.sources import check_finite, check_table
 
 __all__ = [
     "ValueSummary",
@@ -137,7 +137,7 @@ def _scaled(
     if not isinstance(total, Real) or not 0 < total < np.inf:
         raise InputError(Term("total", total), " must be a finite number > 0.")
     check_indices(counts)
-    check_unmasked("counts", counts)
+    check_table("counts", counts)
     counts = check_array(
         counts,
         accept_sparse="csr" if columns is None else ("csr", "csc"),

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse.core.balls import BALLS
@@ -39,6 +41,7 @@ __all__ = [
     "check_count",
     "check_integer",
     "check_listed",
+    "check_seed",
     "is_integer",
     "is_number",
     "read_inputs",
@@ -129,6 +132,11 @@ TRUE_OR_FALSE = Constraint(
 COUNT_OR_NONE = Constraint(
     _or_none(lambda value: is_integer(value) and value >= 1), "must be None or an integer >= 1"
 )
+SEED = Constraint(
+    lambda value: value is None or value is np.random or isinstance(value, np.random.RandomState)
+    or (isinstance(value, Integral) and 0 <= int(value) < 2**32),
+    "must be an integer from 0 to 2**32 - 1, a RandomState or None",
+)  # fmt: skip
 ANYTHING = Constraint(lambda value: True, "")
 
 # Parameter -> default, constraint. Those that depend on the data are checked with them below.
@@ -160,8 +168,10 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     "max_labels": (1, _Count(1)),
     "sigma": (150.0, POSITIVE),
     "memory_limit": (None, ANYTHING),
-    "checkpoint": (None, ANYTHING),
-    "random_state": (None, ANYTHING),
+    "checkpoint": (None, Constraint(
+        _or_none(lambda value: isinstance(value, str | PathLike)), "must be the path of a folder"
+    )),
+    "random_state": (None, SEED),
     "verbose": (0, Constraint(
         lambda value: is_number(value) or isinstance(value, bool),
         "must be a number, 0 for silence",
@@ -183,6 +193,11 @@ def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
 def check_integer(name: str, value: Any, least: int) -> int:
     """Return an integer of at least some size as an int; raise InputError for anything else."""
     return _Count(least).check(name, value)
+
+
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """Return random numbers of a seed; raise InputError for what is none."""
+    return check_random_state(SEED.check("random_state", random_state))
 
 
 def check_listed(name: str, values: Any) -> list[Any]:
@@ -267,12 +282,9 @@ def read_inputs(
 
 
 def _settings(
-    params: Mapping[str, Any],
-    n_clusters: int,
-    n_features: int | None,
-    costs: Floats,
+    params: Mapping[str, Any], n_clusters: int, n_features: int | None, costs: Floats,
     starts: list[str | Ints],
-) -> Settings:
+) -> Settings:  # fmt: skip
     solver = SOLVERS[params["solver"]]
     options = {"tol": params["solver_tol"]} | {name: params[name] for name in solver.options}
     if params["solver_max_iter"] is not None:
@@ -319,13 +331,12 @@ def _check_combinations(params: Mapping[str, Any]) -> None:
 
 def _check_n_features(n_features: Any, costs: Floats) -> int | None:
     """Return the number of features to select, or None for "auto"."""
-    sentence = " must be a number of features, a fraction or 'auto'."
-    if isinstance(n_features, str):
-        if n_features != "auto":
-            raise InputError(Term("n_features", n_features), sentence)
+    if isinstance(n_features, str) and n_features == "auto":
         return None
     if not is_number(n_features):
-        raise InputError(Term("n_features", n_features), sentence)
+        raise InputError(
+            Term("n_features", n_features), " must be a number of features, a fraction or 'auto'."
+        )
     if is_integer(n_features):
         return check_count(n_features, costs)
     if not 0 < n_features <= 1:
@@ -354,12 +365,10 @@ def check_count(count: Any, costs: Floats) -> int:
 def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
     """Return a list of named starts and label vectors ("auto" stands for itself)."""
     choices = f"choose from auto, {', '.join(STARTS)}, or give labels."
+    if init is None or (isinstance(init, str) and init not in ("auto", *STARTS)):
+        raise InputError(Term("init", init), f" is unknown; {choices}")
     if isinstance(init, str):
-        if init != "auto" and init not in STARTS:
-            raise InputError(Term("init", init), f" is unknown; {choices}")
         return [init]
-    if init is None:
-        raise InputError(Term("init", None), f" is not a start; {choices}")
     # A list of starts has names or label vectors in it; one of labels has one per sample.
     is_list = isinstance(init, Sequence) and any(
         np.ndim(item) > 0 or (isinstance(item, str) and item in ("auto", *STARTS)) for item in init

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 from sklearn.decomposition import PCA
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse.baselines._base import Baseline, kmeans_labels
@@ -27,6 +26,7 @@ from ksparse.baselines._simlr_steps import (
     square_distances,
 )
 from ksparse.matrix import Floats
+from ksparse.params import check_seed
 
 __all__ = ["SIMLR"]
 
@@ -124,7 +124,7 @@ class SIMLR(Baseline):
         """
         X = self._checked(X, n_neighbors=1, max_iter=1, n_init=1)
         n = X.shape[0]
-        rng = check_random_state(self.random_state)
+        rng = check_seed(self.random_state)
         if not self.large and n > MAX_SAMPLES:
             raise InputError(
                 Term("n_samples", n),

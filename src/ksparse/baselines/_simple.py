@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.cluster import SpectralClustering
 from sklearn.decomposition import PCA
-from sklearn.utils import check_random_state
 
 from ksparse._threads import openmp_threads
 from ksparse.baselines._base import Baseline, kmeans_labels
+from ksparse.params import check_seed
 
 __all__ = ["PCAKMeans", "Spectral"]
 
@@ -74,7 +74,7 @@ class PCAKMeans(Baseline):
         """
         least = {"n_init": 1} | ({} if self.n_components is None else {"n_components": 1})
         X = self._checked(X, **least)
-        rng = check_random_state(self.random_state)
+        rng = check_seed(self.random_state)
         seeds = rng.randint(2**31 - 1, size=2)  # one each: solvers differ in what they draw
         if X.shape[0] == 1:
             self.embedding_, self.labels_ = np.zeros((1, 1)), np.zeros(1, dtype=np.int32)
@@ -155,7 +155,7 @@ class Spectral(Baseline):
         model = SpectralClustering(
             int(self.n_clusters), affinity="nearest_neighbors", n_init=int(self.n_init),
             n_neighbors=min(int(self.n_neighbors), X.shape[0]),
-            random_state=check_random_state(self.random_state),
+            random_state=check_seed(self.random_state),
         )  # fmt: skip
         with (
             warnings.catch_warnings(),

@@ -9,12 +9,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse.baselines._base import Baseline, kmeans_labels
 from ksparse.matrix import Floats
-from ksparse.params import check_integer, check_listed
+from ksparse.params import check_integer, check_listed, check_seed
 
 __all__ = ["BoundChoice", "SparseKMeans"]
 
@@ -128,7 +127,7 @@ class SparseKMeans(Baseline):
         """
         X = self._checked(X, n_init=1, max_iter=1)
         bound = _checked_bound(self.wbound, X.shape[1])
-        rng = check_random_state(self.random_state)
+        rng = check_seed(self.random_state)
         self._fit(X, bound, self._first_labels(X, rng), rng)
         return self
 
@@ -199,7 +198,7 @@ class SparseKMeans(Baseline):
         else:
             listed = check_listed("wbounds", wbounds)
             bounds = np.array([_checked_bound(bound, X.shape[1]) for bound in listed])
-        rng = check_random_state(self.random_state)
+        rng = check_seed(self.random_state)
         observed, counts = self._objectives(X, bounds, rng)
         shuffled = np.array(
             [self._objectives(_shuffled(X, rng), bounds, rng)[0] for _ in range(n_permutations)]

@@ -35,6 +35,7 @@ __all__ = [
     "check_finite",
     "check_sample_weight",
     "check_stored_values",
+    "check_table",
     "check_values",
     "columns_in_memory",
     "count_distinct_rows",
@@ -146,13 +147,12 @@ def check_data(X: Any, memory_limit: Any, validate: Callable[..., Any]) -> Data:
     check_column_names(X)
     X, names = as_data(X, memory_limit)
     if not is_stored(X):
-        _check_numbers(X)
-        X = validate(
-            X,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
+        check_table("X", X)
+        try:
+            X = validate(X, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32),
+                         ensure_all_finite=False)  # fmt: skip
+        except ValueError as error:
+            raise InputError(str(error)) from None
         if sp.issparse(X):
             check_indices(X)  # of what was converted from other kinds
         check_values(X)
@@ -246,18 +246,27 @@ def check_column_names(X: Any) -> None:
         )
 
 
-def _check_numbers(X: Any) -> None:
-    """Raise InputError if X holds text or other objects that are not numbers."""
-    if sp.issparse(X):
-        return
+def check_table(name: str, X: Any) -> None:
+    """Raise InputError if X is no table, or holds text or other objects, not real numbers.
+
+    scikit-learn's checks would quote the data in many lines.
+    """
     if isinstance(X, np.ma.MaskedArray):
-        check_unmasked("X", X)
-    values = np.asarray(X)
-    if values.dtype.kind in "OUS":
-        try:
+        check_unmasked(name, X)
+    try:
+        values = X if sp.issparse(X) else np.asarray(X)
+        if values.dtype.kind in "OUS":
             values.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"X must hold numbers only: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers only: {error}") from None
+    if values.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: {name} must hold real numbers.")
+    if values.ndim < 2:
+        raise InputError(
+            f"Expected 2D array, got {f'{values.ndim}D' if values.ndim else 'scalar'} array "
+            f"instead: {name} must be samples x features. Reshape your data, such as one sample "
+            "by ", Term(f"{name}.reshape(1, -1)"), ".",
+        )  # fmt: skip
 
 
 def check_finite(X: Any) -> None:

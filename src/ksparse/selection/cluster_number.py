@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse._plotting import COLOURS, given_axes
 from ksparse._tables import as_table, render
 from ksparse.matrix import Floats
-from ksparse.params import Inputs, check_integer, check_listed
+from ksparse.params import Inputs, check_integer, check_listed, check_seed
 from ksparse.search.fit import fit_prepared, prepare
 from ksparse.selection.checks import check_n_jobs, read_arguments
 from ksparse.selection.cluster_scores import ClusterScores
@@ -208,7 +207,7 @@ def choose_k(
     n_subsamples = check_integer("n_subsamples", n_subsamples, 2)
     n_jobs = check_n_jobs(n_jobs)
     tried = _check_ks(ks)
-    rng = check_random_state(random_state)
+    rng = check_seed(random_state)
     inputs, _ = read_arguments(
         X, sample_weight, options, n_clusters=tried[-1], n_features=n_features, init=init
     )

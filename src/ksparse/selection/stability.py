@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.cluster import contingency_matrix
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse._tables import as_table
 from ksparse.core.alternation import Fit
 from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.metrics import correctly_placed
-from ksparse.params import check_count, check_integer
+from ksparse.params import check_count, check_integer, check_seed
 from ksparse.search.fit import fit_prepared, label_all, prepare
 from ksparse.search.settings import Settings
 from ksparse.selection.checks import check_n_jobs, check_several_clusters, read_arguments
@@ -207,7 +206,7 @@ def stability_selection(
         raise InputError(Term("threshold", threshold), " must be above 0.5 and at most 1.")
     n_jobs = check_n_jobs(n_jobs)
     n_clusters = check_several_clusters(n_clusters)
-    rng = check_random_state(random_state)
+    rng = check_seed(random_state)
     inputs, names = read_arguments(
         X, sample_weight, options, n_clusters=n_clusters, n_features=n_features, init=init
     )

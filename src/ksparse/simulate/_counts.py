@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
 from ksparse.normalise import log_normalise
-from ksparse.params import check_integer
+from ksparse.params import check_integer, check_seed
 
 __all__ = ["SimulatedCounts", "log_normalise", "simulate_counts"]
 
@@ -120,7 +119,7 @@ def simulate_counts(
         )  # fmt: skip
     if not 0 <= zeros < 1:
         raise InputError(Term("zeros", zeros), " must be at least 0 and less than 1.")
-    rng = check_random_state(random_state)
+    rng = check_seed(random_state)
     share = 1.0 / np.arange(2, n_clusters + 2)
     labels = np.searchsorted(
         np.cumsum(share) / share.sum(), np.arange(n_samples) / n_samples, "right"

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from ksparse._errors import InputError, Term
-from ksparse.params import check_integer
+from ksparse.params import check_integer, check_seed
 from ksparse.simulate._counts import SimulatedCounts
 from ksparse.simulate._steps import (
     STRENGTHS,
@@ -200,7 +199,7 @@ def scsim(
         n_cells, n_genes, n_clusters, sizes, marker_shares, shares, up_shares, trajectories,
         strength, percents, batches,
     )  # fmt: skip
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+    rng = np.random.default_rng(check_seed(random_state).randint(2**31, size=4))
     labels = population_labels(n_cells, sizes)
     genes = Genes.draw(n_genes, marker_shares, shares, up_shares)
     folds = fold_changes(genes, trajectories, strength, rng)
