@@ -244,6 +244,19 @@ def test_no_private_attribute_is_used_outside_its_package():
     assert not wrong
 
 
+@pytest.mark.parametrize("part", ["tl", "pl", "report", "cli"])
+def test_the_shells_store_and_read_results_through_the_schema(part):
+    wrong = [
+        f"{name}, line {node.lineno}: {ast.unparse(node)}"
+        for name, tree in MODULES.items()
+        if part_of(name) == part
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in ("uns", "obsm", "varm"))
+        or (isinstance(node, ast.Subscript) and re.search(r"(?i)\bkey", ast.unparse(node.slice)))
+    ]
+    assert not wrong
+
+
 # Parameters that the command line has other words for; those that are English words, too, are
 # seen where they begin a message or have a value.
 PARAMETER_NAMES = {*PARAMETERS, *(word for word in WORDS if word.isidentifier()), "sample_weight",

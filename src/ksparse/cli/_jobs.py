@@ -20,10 +20,10 @@ from ksparse.matrix.data import count_nonzero
 from ksparse.metrics import summary
 from ksparse.readers import read
 from ksparse.scverse.expression import matrix_of
-from ksparse.scverse.fields import filter_name, read_labels, read_margins, write_filter
+from ksparse.scverse.fields import filter_name, is_taken, read_labels, read_margins, write_filter
 from ksparse.scverse.labels import MOST_CLASSES, label_column
 from ksparse.scverse.markers import contributions, order_by_weight
-from ksparse.scverse.schema import read_record, write_record
+from ksparse.scverse.schema import read_record, remove_path, write_record
 
 __all__ = [
     "Opened",
@@ -180,12 +180,12 @@ def cluster(
     adata, source = opened.adata, opened.source
     options: dict[str, Any] = {"layer": source.layer, "normalize": source.normalization,
                                "mask_var": opened.mask}  # fmt: skip
-    adata.uns.pop(PATH_KEY, None)  # of an older run
+    remove_path(adata, PATH_KEY)  # of an older run
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint,
                    **options)  # fmt: skip
-        taken = "rank_genes_groups" in adata.uns  # a ranking of the user is not replaced
+        taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
         tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
     opened.notes += notes
     with steps.step("layout", "laying out cells"):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ksparse._errors import InputError
+from ksparse._tables import render
 from ksparse._threads import limited_threads
 from ksparse.cli import _jobs as jobs
 from ksparse.cli._app import app
@@ -24,7 +25,7 @@ from ksparse.cli._outputs import check_file, new_folder
 from ksparse.cli._steps import Steps, noted
 from ksparse.io.files import write_csv
 from ksparse.io.h5ad import write_h5ad
-from ksparse.scverse.fields import make_room
+from ksparse.scverse.fields import is_taken, make_room, read_sizes
 from ksparse.scverse.schema import read_record
 
 __all__ = ["predict", "report"]
@@ -73,7 +74,7 @@ def predict(model: Path, **options: Any) -> None:
             fitted = jobs.read_file(model, source.check)
             opened = jobs.open_source(source, steps)
             adata = opened.adata
-            if jobs.KEY in adata.uns:
+            if is_taken(adata, jobs.KEY):
                 opened.notes.append("INPUT has results of its own, which are left out.")
                 steps.log(opened.notes[-1])
                 make_room(adata, jobs.KEY)
@@ -87,10 +88,10 @@ def predict(model: Path, **options: Any) -> None:
                 write_csv(folder / "clusters.csv", *jobs.cell_columns(opened))
                 write_h5ad(folder / "result.h5ad", adata)
         scores = jobs.score(opened)
-        sizes = adata.obs[jobs.KEY].value_counts(sort=False)
+        sizes = read_sizes(adata, jobs.KEY)
         jobs.write_run(folder, opened, words, options, steps,
-                   {"cluster_sizes": sizes.to_numpy(), "scores": scores})  # fmt: skip
-    click.echo(sizes.rename_axis("cluster").reset_index(name="cells").to_string(index=False))
+                   {"cluster_sizes": list(sizes.values()), "scores": scores})  # fmt: skip
+    click.echo(render({"cluster": list(sizes), "cells": list(sizes.values())}))
     if scores:
         jobs.print_scores(source.label_column, scores)
 

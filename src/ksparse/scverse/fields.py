@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_free",
     "filter_name",
+    "is_taken",
     "make_room",
     "ranking_method",
     "read_labels",
@@ -30,6 +31,7 @@ __all__ = [
     "read_margins",
     "read_projection",
     "read_selected",
+    "read_sizes",
     "write_cells",
     "write_contributions",
     "write_filter",
@@ -55,9 +57,14 @@ SUFFIXES = {
 }
 
 
+def is_taken(adata: AnnData, key: str) -> bool:
+    """Return whether something is in `uns[key]`, whoever wrote it."""
+    return key in adata.uns
+
+
 def check_free(adata: AnnData, key: str) -> None:
     """Raise ValueError if `obs[key]` is a column that ksparse has not written."""
-    written = key in adata.uns or f"{key}{MARGIN}" in adata.obs
+    written = is_taken(adata, key) or f"{key}{MARGIN}" in adata.obs
     if key in adata.obs and not written:
         raise InputError(
             field_term("obs", key), " exists and was not written by ksparse: ", ANOTHER_KEY, "."
@@ -104,6 +111,12 @@ def write_memberships(adata: AnnData, key: str, memberships: Array, log_odds: Ar
 def read_labels(adata: AnnData, key: str) -> NDArray[np.str_]:
     """Return the name of each cell's cluster; raise ValueError if there are no clusters."""
     return np.asarray(_column(adata, "obs", key).astype(str), dtype=str)
+
+
+def read_sizes(adata: AnnData, key: str) -> dict[str, int]:
+    """Return the number of cells in every cluster, also in those without cells."""
+    sizes = adata.obs[key].value_counts(sort=False)
+    return {str(cluster): int(size) for cluster, size in sizes.items()}
 
 
 def read_margins(adata: AnnData, key: str) -> NDArray[np.float64]:

@@ -40,6 +40,7 @@ __all__ = [
     "package_versions",
     "read_path",
     "read_record",
+    "remove_path",
     "sound",
     "write_path",
     "write_record",
@@ -345,6 +346,11 @@ class PathRecord:
 def write_path(adata: AnnData, key: str, path: PathRecord) -> None:
     """Write a path to `uns[key]`."""
     adata.uns[key] = dict(path.columns) | {"best": path.best, "n_clusters": path.n_clusters}
+
+
+def remove_path(adata: AnnData, key: str) -> None:
+    """Remove the path in `uns[key]`, if there is one."""
+    adata.uns.pop(key, None)
 
 
 def read_path(adata: AnnData, key: str) -> PathRecord | None:

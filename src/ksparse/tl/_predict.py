@@ -16,7 +16,7 @@ from ksparse.io.model_file import check_fitted
 from ksparse.matrix import project_samples
 from ksparse.matrix.sources import check_data
 from ksparse.scverse.expression import check_gene_names, read_expression
-from ksparse.scverse.fields import check_free, make_room, write_cells
+from ksparse.scverse.fields import check_free, is_taken, make_room, write_cells
 from ksparse.scverse.schema import (
     ANOTHER_KEY,
     check_adata,
@@ -100,7 +100,7 @@ def predict(
     key_added = key if key_added is None else key_added
     check_key("key_added", key_added)
     check_free(new_adata, key_added)
-    if key_added in new_adata.uns:
+    if is_taken(new_adata, key_added):
         raise InputError(
             Term("new_adata"), f" has a result of its own under {key_added!r}: ", ANOTHER_KEY,
             ".",
