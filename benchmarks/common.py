@@ -37,13 +37,13 @@ def load(name, cpm=False):
     data = anndata.read_h5ad(folder() / f"{FILES[name]}.h5ad")
     X = sp.csr_array(data.X)
     often = np.asarray((X >= 2).sum(axis=0)).ravel()
-    kept = often >= max(5, 0.01 * X.shape[0])
-    X = X[:, kept]
+    frequent = often >= max(5, 0.01 * X.shape[0])
+    X = X[:, frequent]
     total = np.asarray(X.sum(axis=1)).ravel()
     X = sp.csr_array(sp.diags_array((1e6 if cpm else 1e4) / total) @ X).astype(np.float32)
     if not cpm:
         X.data = np.log1p(X.data)
-    markers = data.var["is_marker"].to_numpy()[kept] if "is_marker" in data.var else None
+    markers = data.var["is_marker"].to_numpy()[frequent] if "is_marker" in data.var else None
     classes = data.obs["label"].to_numpy()
     return X, classes, len(np.unique(classes)), markers
 

@@ -45,12 +45,12 @@ def generate(m, d, density, k=10, seed=0):
     """CSR data in k clusters, made in blocks; each cluster has its own 0.5 % of the features."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, k, m)
-    own = max(1, d // 200)
+    n_raised = max(1, d // 200)
     blocks = []
     for start in range(0, m, 5000):
         part = labels[start : start + 5000]
         chance = np.full((part.size, d), density * 0.95, dtype=np.float32)
-        columns = part[:, None] * own + np.arange(own)
+        columns = part[:, None] * n_raised + np.arange(n_raised)
         chance[np.arange(part.size)[:, None], columns] = min(1.0, density * 6)
         hit = rng.random(chance.shape, dtype=np.float32) < chance
         blocks.append(sp.csr_matrix(hit * rng.gamma(2.0, 0.5, chance.shape).astype(np.float32)))

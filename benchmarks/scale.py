@@ -45,12 +45,12 @@ def write(path, m, d, density, k):
         indices = group.create_dataset("indices", (0,), "i4", maxshape=(None,), chunks=(2**20,))
         indptr, labels, filled = [np.zeros(1, dtype=np.int64)], [], 0
         for start in range(0, m, BLOCK):
-            part, own = generate(min(BLOCK, m - start), d, density, k, seed=start)
+            part, part_labels = generate(min(BLOCK, m - start), d, density, k, seed=start)
             for stored, values in ((data, part.data), (indices, part.indices)):
                 stored.resize((filled + part.nnz,))
                 stored[filled:] = values
             indptr.append(part.indptr[1:].astype(np.int64) + filled)
-            labels.append(own)
+            labels.append(part_labels)
             filled += part.nnz
         group["indptr"] = np.concatenate(indptr)
         file["labels"] = np.concatenate(labels)

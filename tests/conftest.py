@@ -111,9 +111,9 @@ def make_clusters(seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=
     X = rng.normal(size=(labels.size, n_features))
     markers = np.zeros(n_features, dtype=bool)
     for cluster in range(len(sizes)):
-        own = slice(cluster * n_markers, (cluster + 1) * n_markers)
-        X[np.ix_(labels == cluster, np.arange(n_features)[own])] += shift
-        markers[own] = True
+        raised = slice(cluster * n_markers, (cluster + 1) * n_markers)
+        X[np.ix_(labels == cluster, np.arange(n_features)[raised])] += shift
+        markers[raised] = True
     if zeros:
         X[rng.random(X.shape) < zeros] = 0.0
     order = rng.permutation(labels.size)

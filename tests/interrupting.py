@@ -56,24 +56,24 @@ def faults(folder, reference, killed, there_before=False):
         return ["what was there is gone"] if there_before else []
     names = sorted(path.name for path in folder.iterdir())
     left = [name for name in names if name.startswith(".")]
-    shown = [name for name in names if not name.startswith(".")]
+    visible = [name for name in names if not name.startswith(".")]
     wrong = [] if killed else [f"left behind {name}" for name in left]
-    if not killed and set(shown) != set(RESULTS):
-        wrong.append(f"only {shown} of the results")
-    for name in shown:
-        here, there = folder / name, reference / name
-        if name.endswith(".csv") and here.read_bytes() != there.read_bytes():
+    if not killed and set(visible) != set(RESULTS):
+        wrong.append(f"only {visible} of the results")
+    for name in visible:
+        written, expected = folder / name, reference / name
+        if name.endswith(".csv") and written.read_bytes() != expected.read_bytes():
             wrong.append(f"{name} is not whole")
         elif name.endswith(".json"):
-            if set(shown) != set(RESULTS):
+            if set(visible) != set(RESULTS):
                 wrong.append("run.json is there before the others")
-            json.loads(here.read_text())
-        elif name.endswith(".html") and not here.read_text().rstrip().endswith("</html>"):
+            json.loads(written.read_text())
+        elif name.endswith(".html") and not written.read_text().rstrip().endswith("</html>"):
             wrong.append(f"{name} is not whole")
         elif name.endswith(".h5ad"):
             import anndata
 
-            if anndata.read_h5ad(here).obs["ksparse"].isna().any():
+            if anndata.read_h5ad(written).obs["ksparse"].isna().any():
                 wrong.append(f"{name} is not whole")
     return wrong
 

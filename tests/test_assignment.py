@@ -1,4 +1,4 @@
-"""k-means on projected samples: no empty cluster, settled labels stay, weights are counts."""
+"""k-means on projected samples: no empty cluster, converged labels stay, weights are counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_points(seed, k=3, size=30, spread=1.0):
     return 8 * np.eye(k)[labels] + spread * rng.normal(size=(labels.size, k)), labels
 
 
-def settle(P, labels, k, weight=None):
+def converge(P, labels, k, weight=None):
     """Lloyd's iterations in plain numpy, until no label changes."""
     weight = np.ones(len(P)) if weight is None else weight
     while True:
@@ -274,15 +274,15 @@ def test_one_cluster_is_everything():
 
 @pytest.mark.parametrize("spread", [1.0, 6.0])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_run_from_settled_labels_keeps_them(seed, spread):
+def test_a_run_from_converged_labels_keeps_them(seed, spread):
     P, labels = make_points(seed, spread=spread)
-    settled = settle(P, labels, 3)
-    found = assign(P, 3, rng_of(seed), n_init=0, current=settled)
-    assert np.array_equal(found.labels, settled)
+    converged = converge(P, labels, 3)
+    found = assign(P, 3, rng_of(seed), n_init=0, current=converged)
+    assert np.array_equal(found.labels, converged)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_settled_labels_keep_their_numbers_when_other_runs_find_the_same(seed):
+def test_converged_labels_keep_their_numbers_when_other_runs_find_the_same(seed):
     P, labels = make_points(seed)
     for names in ([0, 1, 2], [2, 0, 1]):
         current = np.array(names)[labels]
@@ -305,7 +305,7 @@ def test_weighted_samples_are_assigned_like_repeated_samples(seed, spread):
     P, labels = make_points(seed, spread=spread)
     weight = np.random.default_rng(seed).integers(1, 4, len(P))
     often = np.repeat(np.arange(len(P)), weight)
-    current = settle(P, labels, 3, weight.astype(float))
+    current = converge(P, labels, 3, weight.astype(float))
     current[:3] = [0, 1, 2]
     one = assign(P, 3, rng_of(0), n_init=0, current=current, sample_weight=weight.astype(float))
     other = assign(P[often], 3, rng_of(0), n_init=0, current=current[often])
@@ -438,7 +438,7 @@ def test_replicates_on_a_sample_leave_no_cluster_empty(few_replicated, distinct)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_replicates_on_a_sample_leave_settled_labels_as_they_are(few_replicated, seed):
+def test_replicates_on_a_sample_leave_converged_labels_as_they_are(few_replicated, seed):
     P, labels = make_points(seed, size=100)
     found = assign(P, 3, rng_of(seed), n_init=10, current=labels)
     assert np.array_equal(found.labels, labels)

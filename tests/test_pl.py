@@ -98,7 +98,7 @@ def test_the_path_is_drawn_from_an_object_or_a_path(clustered, tmp_path):
 def test_cells_of_a_large_heat_map_are_drawn_at_random(clustered, monkeypatch):
     from ksparse.pl import _genes
 
-    monkeypatch.setattr(_genes, "MOST_CELLS", 50)
+    monkeypatch.setattr(_genes, "MAX_CELLS", 50)
     ax = ks.pl.heatmap(clustered)
     assert ax.images[0].get_array().shape[1] == 50
     assert "50 of 240" in ax.get_xlabel()

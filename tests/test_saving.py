@@ -264,7 +264,7 @@ def test_damaged_files_are_refused_in_one_line(file, damage, tmp_path, monkeypat
     assert not Path("executed").exists()
 
 
-def test_a_header_that_promises_too_much_is_refused(file):
+def test_a_header_that_declares_too_much_is_refused(file):
     def change(parts):
         content = parts["fitted/mean_.npy"]
         header = content[10:128].replace(b"(60,), }         ", b"(60000000000,), }")

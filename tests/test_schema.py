@@ -26,7 +26,7 @@ anndata = pytest.importorskip("anndata")
 
 
 def same(one, other):
-    """Whether two records hold the same, whatever the kinds of their arrays."""
+    """Return whether two records hold the same, whatever the kinds of their arrays."""
     if is_dataclass(one):
         assert type(one) is type(other)
         for field in fields(one):

@@ -536,7 +536,7 @@ def test_the_penalty_returned_is_the_multiplier_of_the_ball(seed):
 
 @pytest.mark.parametrize("factor", [1e-3, 0.5, 0.99, 1.0, 2.0, 1e3])
 @pytest.mark.parametrize("n", [1, 6, 15])
-def test_a_start_or_a_first_working_set_does_not_change_what_is_promised(n, factor):
+def test_a_start_or_a_first_working_set_does_not_change_the_solution(n, factor):
     problem, T = make_problem(5, "weighted")
     first = select_features(problem, 6)
     again = select_features(

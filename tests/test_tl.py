@@ -604,7 +604,7 @@ def test_cells_beyond_the_most_are_placed_among_their_nearest(monkeypatch):
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 100)
     P = rng.normal(size=(300, 4)) + 8 * np.eye(3, 4)[labels]
-    monkeypatch.setattr(layout, "MOST_POINTS", 120)
+    monkeypatch.setattr(layout, "MAX_POINTS", 120)
     points = layout.layout(P, random_state=0)
     centres = [points[labels == c].mean(axis=0) for c in range(3)]
     nearest = np.argmin([((points - centre) ** 2).sum(axis=1) for centre in centres], axis=0)

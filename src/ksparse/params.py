@@ -66,12 +66,12 @@ PAPER: dict[str, Any] = {
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an integer, and not True or False."""
+    """Return whether a value is an integer, and not True or False."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number, and not True or False."""
+    """Return whether a value is a real number, and not True or False."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 

@@ -21,7 +21,7 @@ from ksparse.metrics import summary
 from ksparse.readers import read
 from ksparse.scverse.expression import matrix_of
 from ksparse.scverse.fields import filter_name, is_taken, read_labels, read_margins, write_filter
-from ksparse.scverse.labels import MOST_CLASSES, label_column
+from ksparse.scverse.labels import MAX_CLASSES, label_column
 from ksparse.scverse.markers import contributions, order_by_weight
 from ksparse.scverse.schema import read_record, remove_path, write_record
 
@@ -49,7 +49,7 @@ KEY, PATH_KEY = "ksparse", "ksparse_path"
 class Source:
     """A file to read, and the options of reading it.
 
-    `shown_as` is its path in accounts of the run, where it is still in a temporary folder.
+    `final_path` is its path in accounts of the run, where it is still in a temporary folder.
     """
 
     path: Path
@@ -60,7 +60,7 @@ class Source:
     normalize: str = "auto"
     label_column: str | None = None
     min_cells: int = 0
-    shown_as: Path | None = None
+    final_path: Path | None = None
 
     @property
     def normalization(self) -> str | None:
@@ -71,7 +71,7 @@ class Source:
         """Return the options that differ from their defaults, as words of a command."""
         out: list[Any] = []
         for name, value in asdict(self).items():
-            if name in ("path", "shown_as", *without) or value == getattr(Source, name):
+            if name in ("path", "final_path", *without) or value == getattr(Source, name):
                 continue
             option = name.replace("_", "-")
             if isinstance(value, bool):
@@ -119,7 +119,7 @@ def open_source(source: Source, steps: Steps) -> Opened:
     with steps.step("checksum", "checksum"):
         digest = checksum(source.path)
     about = {"name": source.path.name, "sha256": digest,
-             "path": str((source.shown_as or source.path).absolute()),
+             "path": str((source.final_path or source.path).absolute()),
              "cells": adata.n_obs, "genes": adata.n_vars}  # fmt: skip
     filtered = ""
     if source.min_cells:
@@ -141,10 +141,10 @@ def check_label_column(adata: Any, name: str, path: Path) -> None:
         known = ", ".join(repr(str(column)) for column in adata.obs) or "none"
         raise InputError(f"--label-column {name!r} is not in {path}; its columns: {known}.")
     n_classes = adata.obs[name].nunique()
-    if n_classes > MOST_CLASSES:
+    if n_classes > MAX_CLASSES:
         raise InputError(
             f"--label-column {name!r} has {n_classes} distinct values, which should be <= "
-            f"{MOST_CLASSES}: give a column of classes."
+            f"{MAX_CLASSES}: give a column of classes."
         )
     missing = int(adata.obs[name].isna().sum())
     if missing == adata.n_obs:

@@ -170,7 +170,7 @@ def demo(**options: Any) -> None:
             f"Simulated 600 cells x 5,000 genes: 4 clusters, {truth.var['is_marker'].sum()} marker "
             f"genes, {truth.obs['doublet'].sum()} doublets, half of the counts zero."
         )
-        source = jobs.Source(folder / names[0], label_column="label", shown_as=data)
+        source = jobs.Source(folder / names[0], label_column="label", final_path=data)
         opened, scores = cluster_and_write(folder, source, job, ["run", data])
     selected = read_selected(opened.adata, jobs.KEY)
     share = truth.var["is_marker"].to_numpy()[selected].mean()

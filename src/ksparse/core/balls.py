@@ -71,23 +71,23 @@ def _threshold(values: NDArray[Any], costs: NDArray[Any], radius: float) -> floa
             square += costs[i] * costs[i]
             tau = (total - radius) / square
     while True:
-        n_kept = 0
+        n_above = 0
         total = 0.0
         square = 0.0
         for j in range(n_active):
             i = active[j]
             if values[i] > tau * costs[i]:
-                active[n_kept] = i
-                n_kept += 1
+                active[n_above] = i
+                n_above += 1
                 total += costs[i] * values[i]
                 square += costs[i] * costs[i]
-        if n_kept == 0:  # radius 0: nothing exceeds the largest ratio
+        if n_above == 0:  # radius 0: nothing exceeds the largest ratio
             return tau
         # Every bound is a lower bound: rounding must not make it fall.
         tau = max(tau, (total - radius) / square)
-        if n_kept == n_active:
+        if n_above == n_active:
             return max(tau, 0.0)
-        n_active = n_kept
+        n_active = n_above
 
 
 def _costs(weights: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from ksparse._errors import InputError
 __all__ = ["Parsed", "parse_klein", "parse_usoskin", "parse_zeisel"]
 
 # Genes that are read together, and rows in which metadata must have ended.
-BLOCK, MOST_HEADER = 500, 40
+BLOCK, MAX_HEADER = 500, 40
 ZEISEL_CLASSES = ("interneurons", "s1pyramidal", "ca1pyramidal", "oligodendrocytes", "microglia",
                   "endothelial", "astrocytes", "ependymal", "mural")  # fmt: skip
 
@@ -116,7 +116,7 @@ def _metadata(
             return fields, place
         if len(row) > column and _text(row[column]):
             fields[_text(row[column])] = [_text(value) for value in row[column + 1 :]]
-    raise InputError(f"{path} has no table of genes in its first {MOST_HEADER} rows.")
+    raise InputError(f"{path} has no table of genes in its first {MAX_HEADER} rows.")
 
 
 def _field(path: Path, fields: Mapping[str, list[str]], name: str) -> list[str]:
@@ -135,7 +135,7 @@ def parse_zeisel(paths: Sequence[Path]) -> Parsed:
     """
     (path,) = paths
     rows = _rows(path, "\t")
-    head = list(islice(rows, MOST_HEADER))
+    head = list(islice(rows, MAX_HEADER))
     fields, start = _metadata(path, head, 1, lambda row: bool(row) and row[0].strip() != "")
     groups = _field(path, fields, "group #")
     cells = _field(path, fields, "cell_id")
@@ -181,13 +181,13 @@ def parse_usoskin(paths: Sequence[Path]) -> Parsed:
     """
     (path,) = paths
     rows = iter(_sheet(path) if path.suffix == ".xlsx" else _rows(path, ","))
-    head = list(islice(rows, MOST_HEADER))
+    head = list(islice(rows, MAX_HEADER))
     column = next(
         (i for row in head for i, value in enumerate(row) if _text(value) == "Level 1"), None
     )
     if column is None:
         raise InputError(
-            f"{path} has no row 'Level 1' in its first {MOST_HEADER} rows: it is not the table of "
+            f"{path} has no row 'Level 1' in its first {MAX_HEADER} rows: it is not the table of "
             "Usoskin et al."
         )
 

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class Checkpoint:
-    """The record of a run (see `ksparse.search.fit.Record`) in a folder.
+    """The record of a run (see `ksparse.search.settings.Record`) in a folder.
 
     Parameters
     ----------

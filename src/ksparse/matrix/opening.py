@@ -46,12 +46,12 @@ def top_module(X: Any) -> str:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a dask array, or AnnData's view of one."""
+    """Return whether X is a dask array, or AnnData's view of one."""
     return any(kind.__module__.split(".")[0] == "dask" for kind in type(X).__mro__)
 
 
 def is_sparse_file(X: Any) -> bool:
-    """Whether X is AnnData's view of a sparse matrix in a file."""
+    """Return whether X is AnnData's view of a sparse matrix in a file."""
     return top_module(X) == "anndata" and hasattr(X, "group") and hasattr(X, "format")
 
 

@@ -54,7 +54,7 @@ CHECK_PARTS = 8
 
 
 def is_stored(X: Any) -> bool:
-    """Whether X is in a file, or on a cluster, and not in memory."""
+    """Return whether X is in a file, or on a cluster, and not in memory."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return False
     if isinstance(X, Blocks) or is_dask(X):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["dotplot", "genes", "heatmap"]
 
 # Cells that a heat map can show, one per column.
-MOST_CELLS = 2_000
+MAX_CELLS = 2_000
 
 
 def _cluster_title(name: str) -> str:
@@ -199,8 +199,8 @@ def heatmap(
     names = record.model.genes[[j for j, _ in pairs]]
     codes, names_of_clusters = clusters_of(adata, key)
     cells = np.arange(len(codes))
-    if len(cells) > MOST_CELLS:
-        cells = np.sort(np.random.RandomState(random_state).permutation(len(cells))[:MOST_CELLS])
+    if len(cells) > MAX_CELLS:
+        cells = np.sort(np.random.RandomState(random_state).permutation(len(cells))[:MAX_CELLS])
     cells = cells[np.argsort(codes[cells], kind="stable")]
     values = expression_of(adata, record, names, cells)
     low = np.minimum(np.quantile(values, 0.01, axis=0), 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["packed_cells", "packed_genes"]
 
 # Cells that are drawn, and bytes that the expression of genes may take in the page.
-MOST_CELLS, GENE_BYTES = 50_000, 3_000_000
+MAX_CELLS, GENE_BYTES = 50_000, 3_000_000
 # Steps of the colour scale: fine, or coarse where that would take too many bytes.
 LEVELS = (255, 15)
 # Genes whose expression is read together: cells x genes may be large.
@@ -39,8 +39,8 @@ def packed_cells(
     """Return the coordinates and codes of the cells that are drawn, and which these are."""
     method, points = _coordinates(adata, key)
     drawn = np.arange(adata.n_obs)
-    if drawn.size > MOST_CELLS:
-        drawn = np.sort(np.random.RandomState(0).permutation(drawn.size)[:MOST_CELLS])
+    if drawn.size > MAX_CELLS:
+        drawn = np.sort(np.random.RandomState(0).permutation(drawn.size)[:MAX_CELLS])
     points = points[drawn]
     low, span = points.min(axis=0), np.ptp(points, axis=0)
     whole = np.rint((points - low) / np.where(span > 0, span, 1) * 65535).astype("<u2")

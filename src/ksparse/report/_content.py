@@ -12,7 +12,7 @@ from ksparse._plotting import COLOURS, cluster_colours
 from ksparse.metrics import summary
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
-from ksparse.scverse.labels import MOST_CLASSES, clusters_of, label_column, sorted_confusion
+from ksparse.scverse.labels import MAX_CLASSES, clusters_of, label_column, sorted_confusion
 from ksparse.scverse.markers import contributions, order_by_weight, top_genes
 from ksparse.scverse.schema import Record, read_path, read_record
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["report_content"]
 
 # Genes in the dot plot: up to so many for each cluster, and about so many in all.
-MOST_TOP, MOST_DOTS = 5, 45
+MAX_TOP, MAX_DOTS = 5, 45
 
 
 def report_content(
@@ -83,10 +83,10 @@ class _KnownLabels:
             self.scored = "labelled cells"
             self.note = f"{int((~known).sum()):,} cells have no {labels}, and are not scored."
         self.classes, self.codes = np.unique(truth, return_inverse=True)
-        if self.classes.size > MOST_CLASSES:
+        if self.classes.size > MAX_CLASSES:
             raise InputError(
                 Term("labels", labels), f" has {self.classes.size} distinct values, which should "
-                f"be <= {MOST_CLASSES}: give a column of classes.",
+                f"be <= {MAX_CLASSES}: give a column of classes.",
             )  # fmt: skip
         self.scores = summary(truth[known], clusters[known])
         self.confusion = sorted_confusion(truth[known], clusters[known])
@@ -169,7 +169,7 @@ def _genes_hint(genes: list[dict[str, Any]]) -> str:
 def _dots(record: Record, genes: list[dict[str, Any]], n_clusters: int) -> list[list[int]]:
     """Return pairs (rank of a gene, cluster) for the dot plot."""
     rank_of = {gene["place"]: i for i, gene in enumerate(genes)}
-    n_top = max(1, min(MOST_TOP, MOST_DOTS // max(1, n_clusters)))
+    n_top = max(1, min(MAX_TOP, MAX_DOTS // max(1, n_clusters)))
     return [[rank_of[j], cluster] for j, cluster in top_genes(record, n_top)]
 
 

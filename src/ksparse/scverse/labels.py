@@ -17,13 +17,13 @@ from ksparse.scverse.schema import field_term, read_record
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["MOST_CLASSES", "clusters_of", "known_labels", "label_column", "sorted_confusion"]
+__all__ = ["MAX_CLASSES", "clusters_of", "known_labels", "label_column", "sorted_confusion"]
 
 # Columns with more distinct values are numbers or names, not classes.
-MOST_CLASSES = 200
+MAX_CLASSES = 200
 # So many cells may be nearer to the centroid of a cluster that no category stands for: they lie
 # on a border, or were moved so that no cluster was empty.
-MOST_STRAY = 2
+MAX_STRAY = 2
 
 
 def label_column(adata: AnnData, labels: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
@@ -82,7 +82,7 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     nearest = distances(points, centres).argmin(axis=1)
     cluster_of = _match_categories(categories, codes, nearest, k)
     # A cluster that has cells has a category of its own, unless it was merged with another.
-    present = np.flatnonzero(np.bincount(nearest, minlength=k) > MOST_STRAY)
+    present = np.flatnonzero(np.bincount(nearest, minlength=k) > MAX_STRAY)
     unnamed = set(present) - set(cluster_of[codes])
     if unnamed or len(set(cluster_of)) < len(cluster_of):
         raise InputError(

@@ -15,7 +15,7 @@ __all__ = ["METHODS", "layout"]
 
 METHODS = ("tsne", "umap")
 # t-SNE takes about 20 s for so many points; the others are placed among their nearest neighbours.
-MOST_POINTS, N_NEIGHBOURS = 5_000, 5
+MAX_POINTS, N_NEIGHBOURS = 5_000, 5
 
 
 def layout(
@@ -32,10 +32,10 @@ def layout(
         return np.ascontiguousarray(np.pad(P, ((0, 0), (0, 2)))[:, :2])
     if method == "umap":
         return _umap(P, random_state)
-    if len(P) <= MOST_POINTS:
+    if len(P) <= MAX_POINTS:
         return _tsne(P, random_state)
     rng = np.random.RandomState(random_state)
-    chosen = np.sort(rng.permutation(len(P))[:MOST_POINTS])
+    chosen = np.sort(rng.permutation(len(P))[:MAX_POINTS])
     return _place(P, chosen, _tsne(P[chosen], random_state), rng)
 
 

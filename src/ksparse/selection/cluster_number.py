@@ -195,10 +195,10 @@ def choose_k(
     >>> X = rng.normal(size=(120, 60))
     >>> X[:40, :5] += 4
     >>> X[40:80, 5:10] += 4
-    >>> found = choose_k(X, range(1, 6), methods=("gap", "agreement"), random_state=0)
-    >>> found.choices
+    >>> numbers = choose_k(X, range(1, 6), methods=("gap", "agreement"), random_state=0)
+    >>> numbers.choices
     {'gap': 3, 'agreement': 3}
-    >>> found.sentence
+    >>> numbers.sentence
     'All methods agree on k = 3.'
     """
     _check_methods(methods, gap_rule)

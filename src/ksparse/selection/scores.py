@@ -25,7 +25,7 @@ def silhouette(P: Floats, labels: Ints, seed: int) -> float:
     if P.shape[0] > SILHOUETTE_SAMPLES:
         part = np.random.RandomState(seed).choice(P.shape[0], SILHOUETTE_SAMPLES, replace=False)
         P, labels = P[part], labels[part]
-    n_found = np.unique(labels).size
-    if not 1 < n_found < labels.size:
+    n_clusters = np.unique(labels).size
+    if not 1 < n_clusters < labels.size:
         return np.nan
     return float(silhouette_score(P, labels))

@@ -192,8 +192,8 @@ def stability_selection(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(120, 100))
     >>> X[:60, :5] += 3
-    >>> found = stability_selection(X, 2, 8, n_subsamples=10, random_state=0)
-    >>> np.flatnonzero(found.selected)
+    >>> stability = stability_selection(X, 2, 8, n_subsamples=10, random_state=0)
+    >>> np.flatnonzero(stability.selected)
     array([0, 1, 2, 3, 4])
     """
     n_subsamples = check_integer("n_subsamples", n_subsamples, 2)

@@ -38,7 +38,7 @@ OFF = -10.0
 # Cells whose means are in memory together, and size of the negative binomial counts.
 BLOCK, DISPERSION = 500, 50.0
 # Sweeps over the genes of a cell after which no more counts are set to zero (two are usual).
-MOST_SWEEPS = 200
+MAX_SWEEPS = 200
 
 
 def population_labels(n_cells: int, sizes: Sequence[float]) -> Ints:
@@ -295,7 +295,7 @@ def _zero_out(block: Any, goal: Any, chance: Any, seed: int) -> None:
             zeros += block[c, g] == 0
         order = np.random.permutation(n_genes)
         left = n_genes
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             if zeros >= goal[c] or left == 0:
                 break
             n_left = 0
