@@ -262,8 +262,8 @@ def _check_version(name: tuple[str | Term, ...], stored: Mapping[str, Any], newe
     version = stored.get("version")
     if version is not None and version > newest:
         raise InputError(
-            *name, f" of version {version}, and this ksparse reads versions up to {newest}: install "
-            "a newer ksparse.",
+            *name, f" of version {version}, and this ksparse reads versions up to {newest}: "
+            "install a newer ksparse.",
         )  # fmt: skip
 
 
