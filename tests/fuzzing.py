@@ -160,10 +160,11 @@ def _steps(checkpoint, rng, again):
 
 
 def _run_steps(folder, again):
-    from ksparse.io.checkpoint import Checkpoint
+    from ksparse.io.checkpoint import open_checkpoint
 
     rng = np.random.RandomState(0)
-    return _steps(Checkpoint(folder, ABOUT, rng), rng, again)
+    with open_checkpoint(folder, ABOUT, rng) as checkpoint:
+        return _steps(checkpoint, rng, again)
 
 
 def _expected_steps():

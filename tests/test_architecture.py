@@ -19,7 +19,7 @@ from ksparse.params import PARAMETERS
 ROOT = Path(ksparse.__file__).parent
 
 # What every part may import, besides itself. Parts are the packages and modules of ksparse.
-UTILITIES = {"_errors", "_names", "_threads"}
+UTILITIES = {"_compile", "_errors", "_names", "_processes", "_threads"}
 NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
@@ -28,8 +28,10 @@ ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
 SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
+    "_compile": set(),
     "_errors": set(),
     "_names": set(),
+    "_processes": set(),
     "_threads": set(),
     "_progress": set(),
     "_tables": set(),

@@ -372,7 +372,7 @@ def test_the_command_writes_a_summary_and_goes_on_where_it_was(processes, cells,
     assert f"Summary: {tmp_path / 'out' / 'summary.html'}" in text
     assert (tmp_path / "out" / "summary.html").is_file()
     summary = (tmp_path / "out" / "summary.md").read_text()
-    assert "--methods pca,ksparse --preparations log1p --replicates 1`" in summary
+    assert "--methods pca,ksparse --preparations log1p --replicates 1 -o " in summary
     assert "](figures/cells-log1p-tsne.png)" in summary
     assert main(words) == 0
     assert (tmp_path / "out" / "summary.md").read_text() == summary  # seconds, too: kept

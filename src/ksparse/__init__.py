@@ -1,9 +1,15 @@
 """Clusters and the few features that define them, found together."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+# Not imported: with `python -m ksparse` this is executed while the current folder is still the
+# first place in which Python looks for a module that it has not loaded yet.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ksparse import (
         balls,
         baselines,

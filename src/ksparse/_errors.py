@@ -8,15 +8,22 @@ with its own words through `render`. No code has to decide by the text of an err
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["InputError", "InputWarning", "Term", "warn"]
+__all__ = ["InputError", "InputWarning", "Term", "visible", "warn"]
 
 _MISSING: Any = object()
+
+# Characters that control a terminal (C0 without the line break, C1), that change the direction
+# of text, or that stand for bytes of a name that is not UTF-8 and cannot be written.
+_CONTROLS = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class Term:
@@ -96,3 +103,15 @@ def warn(
 ) -> None:
     """Warn with an `InputWarning`; `stacklevel` counts as in `warnings.warn`."""
     warnings.warn(category(*parts), stacklevel=stacklevel + 1)
+
+
+def visible(text: str) -> str:
+    """Return text for a terminal: characters that would control it are written as escapes.
+
+    Examples
+    --------
+    >>> from ksparse._errors import visible
+    >>> print(visible("a name" + chr(27) + "[2J"))
+    a name\\x1b[2J
+    """
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from ksparse.cli._app import app
 from ksparse.cli._options import out_option
+from ksparse.cli._outputs import kept_on_full_disk, new_folder
+from ksparse.cli._steps import command_line
+from ksparse.cli._words import say
 from ksparse.compare import METHODS, PREPARATIONS, Plan, compare, write_summary
 
 __all__ = ["compare_command"]
@@ -67,11 +69,15 @@ def compare_command(
         from ksparse._plotting import need_matplotlib
 
         need_matplotlib()
-    results = compare(plan, output / "runs", verbose=1)
-    words = ["ksparse", "compare", *data, "--methods", methods, "--preparations", preparations]
-    words += ["--replicates", str(replicates)]
-    text = write_summary(
-        results, output / "runs", output, command=shlex.join(words), figures=figures
-    )
-    click.echo(text)
-    click.echo(f"Summary: {output / 'summary.html'}")
+    words = ["--methods", methods, "--preparations", preparations, "--replicates", replicates]
+    words += ["--label-column", label_column] if label_column != "label" else []
+    words += ["--time-limit", time_limit] if time_limit != 1800 else []
+    words += ["--no-figures"] if not figures else []
+    command = command_line("compare", data, [*words, "-o", output])
+    runs = output / "runs"
+    with kept_on_full_disk(f"there is no new summary. Runs that are done are kept in {runs}."):
+        results = compare(plan, runs, verbose=1)
+        with new_folder(output, ("summary.html", "summary.md"), force=True) as folder:
+            text = write_summary(results, runs, folder, command=command, figures=figures)
+    say(text)
+    say(f"Summary: {output / 'summary.html'}")

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from ksparse._errors import InputError, warn
 from ksparse.cli._steps import Steps, checksum, command_line, noted
+from ksparse.cli._words import say
 from ksparse.io.files import new_file, write_csv
 from ksparse.io.h5ad import write_h5ad
 from ksparse.matrix.data import count_nonzero
@@ -242,7 +242,8 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write JSON that people can read."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
     with new_file(path) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+        # The escape of a byte that is not UTF-8, in the name of a file, is one of JSON, too.
+        temporary.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def _plain(value: Any) -> Any:
@@ -296,20 +297,21 @@ def write_results(
 
 
 def write_run(
-    folder: Path, opened: Opened, words: list[Any], options: dict[str, Any], steps: Steps,
-    results: dict[str, Any],
+    folder: Path, opened: Opened, command: tuple[str, list[Any], list[Any]],
+    options: dict[str, Any], steps: Steps, results: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Write run.json."""
+    """Write run.json; `command` is the name of the command, its arguments and its options."""
+    name, paths, words = command
     seed = ["--seed", options["seed"]] if "seed" in options else []
-    command = command_line([*words, *seed, "-o", options["output"]])
+    text = command_line(name, paths, [*words, *seed, "-o", options["output"]])
     reported = {name: value for name, value in options.items() if name not in ("input", "force")}
-    about = about_run(opened, command, reported, steps)
+    about = about_run(opened, text, reported, steps)
     write_json(folder / "run.json", about | {"results": results})
 
 
 def print_scores(labels: str | None, scores: dict[str, float]) -> None:
     """Print the scores of the clusters against known labels."""
-    click.echo(
+    say(
         f"Against {labels}: accuracy {scores['accuracy']:.1%}, ARI {scores['ari']:.3f}, "
         f"NMI {scores['nmi']:.3f}."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,9 +11,11 @@ from typing import Any
 import click
 
 from ksparse import __version__
-from ksparse._errors import InputWarning
+from ksparse._errors import InputError, InputWarning
+from ksparse._processes import safe_children
+from ksparse.cli._outputs import is_full_disk
 from ksparse.cli._signals import Terminated, answered_signals, check_signals
-from ksparse.cli._words import shell_text
+from ksparse.cli._words import say, shell_text
 
 __all__ = ["main"]
 
@@ -27,12 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     the program.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    end = words.index("--") if "--" in words else len(words)  # then come names of files
+    debug = "--debug" in words[:end]
+    words = [word for word in words[:end] if word != "--debug"] + words[end:]
     try:
-        with answered_signals():
+        with answered_signals(), safe_children():
             if words == ["--version"]:  # without waiting for the numerical libraries
-                click.echo(f"ksparse {__version__}")
+                say(f"ksparse {__version__}")
                 return 0
             # Imported here, where an interrupt is handled: this takes two seconds.
             from ksparse._progress import each_step
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     text = shell_text(error)
-    if any(getattr(cause, "errno", None) == errno.ENOSPC for cause in _causes(error)):
+    if is_full_disk(error) and not isinstance(error, InputError):
         return _end("no space left on the disk; nothing was written", 2)
     if isinstance(error, OSError) and error.filename is not None:
         return _end(f"{error.filename}: {error.strerror}", 2)
@@ -78,20 +80,8 @@ def _failed(error: Exception) -> int:
     return _end(f"a fault in ksparse, {type(error).__name__}: {text} (--debug shows where)", 1)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, and the errors from which or during which it was raised."""
-    seen: list[BaseException | None] = [None]
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and one not in seen:
-            yield one
-            waiting += [one.__cause__, one.__context__]
-        seen.append(one)
-
-
 def _end(message: str, code: int) -> int:
-    click.echo(f"ksparse: {' '.join(message.split())}", err=True)
+    say(f"ksparse: {' '.join(message.split())}", err=True)
     return code
 
 
@@ -109,7 +99,7 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            click.echo(f"ksparse: warning: {shell_text(message)}", err=True)
+            say(f"ksparse: warning: {shell_text(message)}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

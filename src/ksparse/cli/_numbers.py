@@ -21,6 +21,7 @@ from ksparse.cli._options import (
 )
 from ksparse.cli._outputs import new_folder
 from ksparse.cli._steps import Steps, noted
+from ksparse.cli._words import say
 from ksparse.io.files import write_csv
 
 __all__ = ["choose_k_command", "path_command"]
@@ -55,7 +56,7 @@ def path_command(**options: Any) -> None:
     need_matplotlib()
     source = source_of(options)
     names = ("path.csv", "path.png", "run.json")
-    words = ["path", source.path, "-k", options["clusters"], *source.words()]
+    words = ["-k", options["clusters"], *source.words()]
     if options["genes"]:
         words += ["--genes", ",".join(str(n) for n in options["genes"])]
     with new_folder(options["output"], names, options["force"]) as folder:
@@ -70,10 +71,11 @@ def path_command(**options: Any) -> None:
             opened.notes += notes
         _write_table(folder / "path.csv", result.columns)
         pl.path(result, save=folder / "path.png")
-        jobs.write_run(folder, opened, words, options, steps, {"best": result.best()})
-    click.echo(str(result))
+        jobs.write_run(folder, opened, ("path", [source.path], words), options, steps,
+                       {"best": result.best()})  # fmt: skip
+    say(str(result))
     if opened.filtered:
-        click.echo(opened.filtered)
+        say(opened.filtered)
 
 
 @app.command("choose-k", short_help="Compare numbers of clusters.")
@@ -108,7 +110,7 @@ def choose_k_command(**options: Any) -> None:
     source = source_of(options)
     names = ("choose_k.csv", "choose_k.png", "run.json")
     tried = ",".join(str(k) for k in options["clusters"])
-    words = ["choose-k", source.path, "-k", tried, "--genes", options["genes"], *source.words()]
+    words = ["-k", tried, "--genes", options["genes"], *source.words()]
     with new_folder(options["output"], names, options["force"]) as folder:
         with limited_threads(options["threads"]), Steps(3, options["verbose"]) as steps:
             opened = jobs.open_source(source, steps)
@@ -124,11 +126,11 @@ def choose_k_command(**options: Any) -> None:
             opened.notes += notes
         _write_table(folder / "choose_k.csv", result.columns)
         saved(result.plot()[0], folder / "choose_k.png")
-        jobs.write_run(folder, opened, words, options, steps,
-                   {"choices": result.choices, "sentence": result.sentence})  # fmt: skip
-    click.echo(str(result))
+        jobs.write_run(folder, opened, ("choose-k", [source.path], words), options, steps,
+                       {"choices": result.choices, "sentence": result.sentence})  # fmt: skip
+    say(str(result))
     if opened.filtered:
-        click.echo(opened.filtered)
+        say(opened.filtered)
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:

@@ -21,8 +21,9 @@ from ksparse.cli._options import (
     seedless_options,
     source_of,
 )
-from ksparse.cli._outputs import check_file, new_folder
+from ksparse.cli._outputs import new_folder, new_output
 from ksparse.cli._steps import Steps, noted
+from ksparse.cli._words import say
 from ksparse.io.files import write_csv
 from ksparse.io.h5ad import write_h5ad
 from ksparse.scverse.fields import is_taken, make_room, read_sizes
@@ -67,8 +68,8 @@ def predict(model: Path, **options: Any) -> None:
     if model.exists() and model.suffix not in (".h5ad", ".zarr"):
         raise InputError(f"{model} is no result of `ksparse run`: give its result.h5ad as MODEL.")
     names = ("clusters.csv", "result.h5ad", "run.json")
-    words = ["predict", model, source.path, *source.words("normalize"), "--normalize"]
-    words += [source.normalize, "--min-share", options["min_share"]]
+    words = [*source.words("normalize"), "--normalize", source.normalize]
+    words += ["--min-share", options["min_share"]]
     with new_folder(options["output"], names, options["force"]) as folder:
         with limited_threads(options["threads"]), Steps(4, options["verbose"]) as steps:
             fitted = jobs.read_file(model, source.check)
@@ -89,9 +90,9 @@ def predict(model: Path, **options: Any) -> None:
                 write_h5ad(folder / "result.h5ad", adata)
         scores = jobs.score(opened)
         sizes = read_sizes(adata, jobs.KEY)
-        jobs.write_run(folder, opened, words, options, steps,
-                   {"cluster_sizes": list(sizes.values()), "scores": scores})  # fmt: skip
-    click.echo(render({"cluster": list(sizes), "cells": list(sizes.values())}))
+        jobs.write_run(folder, opened, ("predict", [model, source.path], words), options, steps,
+                       {"cluster_sizes": list(sizes.values()), "scores": scores})  # fmt: skip
+    say(render({"cluster": list(sizes), "cells": list(sizes.values())}))
     if scores:
         jobs.print_scores(source.label_column, scores)
 
@@ -119,14 +120,14 @@ def report(
     """
     from ksparse.report import write_report
 
-    check_file(output, force)
-    adata = jobs.read_file(result, check)
-    if label_column is not None:
-        jobs.check_label_column(adata, label_column, result)
-    run = read_record(adata, jobs.KEY).run
-    if label_column is None:
-        before = run.get("options", {}).get("label_column")
-        label_column = before if before in adata.obs else None
-    title = title or run.get("input", {}).get("name") or result.name
-    write_report(adata, output, labels=label_column, title=title, run=run)
-    click.echo(f"Report: {output}")
+    with new_output(output, force) as file:
+        adata = jobs.read_file(result, check)
+        if label_column is not None:
+            jobs.check_label_column(adata, label_column, result)
+        run = read_record(adata, jobs.KEY).run
+        if label_column is None:
+            before = run.get("options", {}).get("label_column")
+            label_column = before if before in adata.obs else None
+        title = title or run.get("input", {}).get("name") or result.name
+        write_report(adata, file, labels=label_column, title=title, run=run)
+    say(f"Report: {output}")

@@ -19,8 +19,9 @@ from ksparse.cli._options import (
     source_of,
     work_options,
 )
-from ksparse.cli._outputs import check_file, new_folder
+from ksparse.cli._outputs import new_folder, new_output
 from ksparse.cli._steps import Steps, command_line
+from ksparse.cli._words import say
 from ksparse.io.h5ad import write_h5ad
 from ksparse.scverse.fields import read_selected
 from ksparse.scverse.schema import read_record
@@ -73,20 +74,24 @@ def run(**options: Any) -> None:
     """
     source = source_of(options)
     with new_folder(options["output"], RESULTS, options["force"]) as folder:
-        opened, scores = cluster_and_write(folder, source, options, ["run", source.path])
+        opened, scores = cluster_and_write(folder, source, options, source.path)
     _print_results(opened, scores, options["output"])
 
 
 def cluster_and_write(
-    folder: Path, source: jobs.Source, options: dict[str, Any], start: list[Any]
+    folder: Path, source: jobs.Source, options: dict[str, Any], data: Path
 ) -> tuple[Any, dict[str, float]]:
-    """Cluster the cells of a file, and write all results to a folder."""
-    words = [*start, "-k", options["clusters"], "--genes", options["genes"], *source.words()]
+    """Cluster the cells of a file, and write all results to a folder.
+
+    `data` is the file in the account of the run.
+    """
+    words = ["-k", options["clusters"], "--genes", options["genes"], *source.words()]
     for flag, name in (("--path", "with_path"), ("--scale", "scale")):
         words += [flag] * bool(options[name])
     for flag, name, default in (("--layout", "layout", "tsne"), ("--max-labels", "max_labels", 1)):
         words += [flag, options[name]] if options[name] != default else []
-    command = command_line([*words, "--seed", options["seed"], "-o", options["output"]])
+    words += ["--seed", options["seed"], "-o", options["output"]]
+    command = command_line("run", [data], words)
     n_steps = 5 + bool(options["with_path"])
     with limited_threads(options["threads"]), Steps(n_steps, options["verbose"]) as steps:
         opened = jobs.open_source(source, steps)
@@ -105,16 +110,16 @@ def cluster_and_write(
 def _print_results(opened: jobs.Opened, scores: dict[str, float], output: Path) -> None:
     record = read_record(opened.adata, jobs.KEY)
     results, size = record.results, record.clusters.size
-    click.echo(
+    say(
         f"{results.n_cells:,} cells in {len(size)} clusters of "
         f"{', '.join(f'{n:,}' for n in size)}; {results.n_features:,} of "
         f"{results.n_genes:,} genes selected."
     )
     if opened.filtered:
-        click.echo(opened.filtered)
+        say(opened.filtered)
     if scores:
         jobs.print_scores(opened.source.label_column, scores)
-    click.echo(f"Report: {output / 'report.html'}")
+    say(f"Report: {output / 'report.html'}")
 
 
 @app.command(short_help="Simulate counts with known clusters and genes.")
@@ -134,11 +139,11 @@ def simulate(cells: int, genes: int, clusters: int, seed: int, output: Path, for
       ksparse simulate --cells 3000 --clusters 8 -o sim.h5ad
       ksparse run sim.h5ad -k 8 --label-column label -o out/
     """
-    check_file(output, force)
     if output.suffix != ".h5ad":
         raise click.UsageError(f"{output} must end with .h5ad.")
-    _simulated(output, cells, genes, clusters, seed)
-    click.echo(f"{cells:,} cells x {genes:,} genes, {clusters} clusters: {output}")
+    with new_output(output, force) as file:
+        _simulated(file, cells, genes, clusters, seed)
+    say(f"{cells:,} cells x {genes:,} genes, {clusters} clusters: {output}")
 
 
 def _simulated(path: Path, cells: int, genes: int, clusters: int, seed: int) -> Any:
@@ -166,13 +171,13 @@ def demo(**options: Any) -> None:
     data = options["output"] / names[0]
     with new_folder(options["output"], names, options["force"]) as folder:
         truth = _simulated(folder / names[0], 600, 5000, 4, options["seed"])
-        click.echo(
+        say(
             f"Simulated 600 cells x 5,000 genes: 4 clusters, {truth.var['is_marker'].sum()} marker "
             f"genes, {truth.obs['doublet'].sum()} doublets, half of the counts zero."
         )
         source = jobs.Source(folder / names[0], label_column="label", final_path=data)
-        opened, scores = cluster_and_write(folder, source, job, ["run", data])
+        opened, scores = cluster_and_write(folder, source, job, data)
     selected = read_selected(opened.adata, jobs.KEY)
     share = truth.var["is_marker"].to_numpy()[selected].mean()
-    click.echo(f"{share:.0%} of the selected genes are markers.")
+    say(f"{share:.0%} of the selected genes are markers.")
     _print_results(opened, scores, options["output"])

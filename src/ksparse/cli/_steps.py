@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
-
+from ksparse._errors import visible
 from ksparse._progress import progress_bar
-from ksparse.cli._words import shell_text
+from ksparse.cli._words import say, shell_text
 
 __all__ = ["Steps", "checksum", "command_line", "noted"]
 
@@ -31,7 +31,7 @@ class Steps:
     @contextmanager
     def step(self, name: str, description: str) -> Iterator[None]:
         """Time a step."""
-        self._bar.set_postfix_str(description)
+        self._bar.set_postfix_str(visible(description))
         start = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - start, 3)
@@ -42,7 +42,7 @@ class Steps:
         """Write a line to standard error if -v was given."""
         if self.verbose:
             self._bar.clear()
-            click.echo(f"ksparse: {text}", err=True)
+            say(f"ksparse: {text}", err=True)
 
     def close(self) -> None:
         """Remove the bar."""
@@ -61,16 +61,19 @@ def checksum(path: Path) -> str:
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     for file in files:
         if path.is_dir():
-            total.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+            total.update(os.fsencode(file.relative_to(path).as_posix()))
+            total.update(f"\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while block := stream.read(2**20):
                 total.update(block)
     return total.hexdigest()
 
 
-def command_line(words: list[Any]) -> str:
-    """Return a command that can be pasted into a shell."""
-    return shlex.join(["ksparse", *(str(word) for word in words)])
+def command_line(command: str, paths: Sequence[Any], words: Sequence[Any]) -> str:
+    """Return a command with its arguments and options that can be pasted into a shell."""
+    if any(str(path).startswith("-") for path in paths):
+        words, paths = [*words, "--", *paths], []
+    return shlex.join(str(word) for word in ("ksparse", command, *paths, *words))
 
 
 @contextmanager

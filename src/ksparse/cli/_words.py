@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ksparse._errors import InputError, InputWarning, Term
+import click
 
-__all__ = ["shell_text", "shell_word"]
+from ksparse._errors import InputError, InputWarning, Term, visible
+
+__all__ = ["say", "shell_text", "shell_word"]
 
 # {term: option or word}. A value follows its option, or takes the place of "{}" or "{!r}".
 WORDS = {
@@ -78,3 +80,8 @@ def shell_text(message: BaseException) -> str:
     else:
         text = str(message)
     return " ".join(text.split())
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print text that may hold names from files and folders, which must not control a terminal."""
+    click.echo(visible(text), err=err)

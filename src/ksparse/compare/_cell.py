@@ -1,7 +1,7 @@
 """One run of a method on a data set with a seed, as a script.
 
-``python -m ksparse.compare._cell`` reads the run as JSON from standard input, and writes the
-measurements as JSON to standard output.
+``python -m ksparse.compare._cell`` reads the run as a line of JSON from standard input, and
+writes the measurements as JSON to standard output. It ends when standard input is closed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ksparse._errors import InputError
+from ksparse._processes import end_at_eof
 
 try:
     import resource
@@ -95,7 +96,8 @@ def main() -> None:
     """Read a run, do it, and write the measurements."""
     import warnings
 
-    run = json.load(sys.stdin)
+    run = json.loads(sys.stdin.readline())
+    end_at_eof(sys.stdin.fileno())
     # What libraries print must not get into the output.
     with warnings.catch_warnings(), redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")

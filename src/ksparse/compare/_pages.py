@@ -74,10 +74,14 @@ def write_summary(
     if figures:
         _place(parts, draw_figures(results, runs, folder / "figures"), results)
     with new_file(folder / "summary.md") as temporary:
-        temporary.write_text(markdown(parts, intro), encoding="utf-8")
+        _write(temporary, markdown(parts, intro))
     with new_file(folder / "summary.html") as temporary:
-        temporary.write_text(_page(parts, intro, folder / "figures"), encoding="utf-8")
+        _write(temporary, _page(parts, intro, folder / "figures"))
     return plain
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # names may be any bytes
 
 
 def _introduction(command: str) -> list[str]:

@@ -7,17 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ksparse._errors import InputError, Term
+from ksparse._errors import InputError, Term, visible
+from ksparse._processes import safe_children
 from ksparse._progress import progress_bar
 from ksparse.compare._data import PREPARATIONS, PUBLISHED, SIMULATIONS, load, store_published
 from ksparse.compare._methods import METHODS
 from ksparse.compare._paper import ETAS, paper_name
-from ksparse.io.files import new_file
+from ksparse.io.files import LOCK, claimed, new_file
 from ksparse.params import check_integer
 
 __all__ = ["SWEPT", "Plan", "compare", "is_sweep", "picture_of"]
@@ -153,6 +155,11 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
             load(data, plan.label_column, 0)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    with claimed(folder / LOCK, str(folder)):
+        return _all_runs(plan, folder, verbose)
+
+
+def _all_runs(plan: Plan, folder: Path, verbose: int) -> list[dict[str, Any]]:
     places = {}
     for name in dict.fromkeys(plan.data):
         if name in PUBLISHED:
@@ -164,7 +171,8 @@ def compare(plan: Plan, folder: Path, *, verbose: int = 0) -> list[dict[str, Any
     with progress_bar(len(runs) + n_sweep * plan.figures, "compare", verbose) as bar:
 
         def do(run: dict[str, Any]) -> dict[str, Any]:
-            bar.set_postfix_str(f"{Path(run['data']).stem} {run['preparation']} {run['method']}")
+            name = visible(Path(run["data"]).stem)
+            bar.set_postfix_str(f"{name} {run['preparation']} {run['method']}")
             done = _recorded_or_run(run, plan, folder, places.get(run["data"]))
             bar.update()
             return done
@@ -227,12 +235,13 @@ def _recorded(path: Path) -> dict[str, Any] | None:
 
 def _run_in_process(run: dict[str, Any], time_limit: float) -> dict[str, Any]:
     """Do a run in a new process; return its measurements, or "failed" and the reason."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ksparse.compare._cell"], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    with safe_children():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ksparse.compare._cell"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
     try:
-        out, error = process.communicate(json.dumps(run), timeout=time_limit)
+        out, error = _converse(process, json.dumps(run), time_limit)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
@@ -248,3 +257,19 @@ def _run_in_process(run: dict[str, Any], time_limit: float) -> dict[str, Any]:
         return dict(json.loads(out))
     except ValueError:
         return {"failed": "its process gave no answer that can be read"}
+
+
+def _converse(process: subprocess.Popen[str], line: str, time_limit: float) -> tuple[str, str]:
+    """Send a line to a process; return what it writes to its output and as errors.
+
+    Its standard input stays open until it has ended: if this process is killed, it ends, too.
+    """
+    stdin, process.stdin = process.stdin, None  # which communicate() would close
+    assert stdin is not None
+    with suppress(BrokenPipeError):  # it has ended, and says why
+        print(line, file=stdin, flush=True)
+    try:
+        return process.communicate(timeout=time_limit)
+    finally:
+        with suppress(BrokenPipeError):
+            stdin.close()

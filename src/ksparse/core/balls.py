@@ -14,9 +14,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from ksparse._compile import compiled
 from ksparse._errors import InputError
 
 __all__ = ["BALLS", "Ball", "L1Ball", "project_l1"]
@@ -24,7 +24,7 @@ __all__ = ["BALLS", "Ball", "L1Ball", "project_l1"]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _threshold(values: NDArray[Any], costs: NDArray[Any], radius: float) -> float:
     """Return tau >= 0 such that sum(c * max(v - tau * c, 0)) = radius.
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._compile import compiled
 from ksparse._threads import map_parts
 from ksparse.matrix import Floats, Ints
 
@@ -39,7 +39,7 @@ DONE, FULL = 0, 1
 Array = NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _solve_lower(L: Floats, n: int, x: Floats) -> None:
     """Solve L x = b in place, for the leading n x n block."""
     for i in range(n):
@@ -49,7 +49,7 @@ def _solve_lower(L: Floats, n: int, x: Floats) -> None:
         x[i] = total / L[i, i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _solve_both(L: Floats, n: int, x: Floats) -> None:
     """Solve L L' x = b in place."""
     _solve_lower(L, n, x)
@@ -59,7 +59,7 @@ def _solve_both(L: Floats, n: int, x: Floats) -> None:
             x[j] -= L[i, j] * x[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _append(G: Floats, active: Ints, L: Floats, n: int, j: int) -> bool:
     """Extend the Cholesky factor by feature j, unless the others determine it."""
     row = np.empty(n)
@@ -77,7 +77,7 @@ def _append(G: Floats, active: Ints, L: Floats, n: int, j: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _remove(active: Ints, L: Floats, n: int, at: int) -> None:
     """Take the feature at a place out of the Cholesky factor (by Givens rotations)."""
     for i in range(at, n - 1):
@@ -95,7 +95,7 @@ def _remove(active: Ints, L: Floats, n: int, at: int) -> None:
         L[k, k + 1] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _refresh(
     G: Floats, c: Floats, costs: Floats, penalty: float, w: Floats, r: Floats,
     active: Ints, sign: Floats, L: Floats, n: int,
@@ -114,7 +114,7 @@ def _refresh(
             r[q] -= G[j, q] * x[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _direction(
     G: Floats, costs: Floats, active: Ints, sign: Floats, L: Floats, n: int
 ) -> tuple[Floats, Floats]:
@@ -132,7 +132,7 @@ def _direction(
     return step, slope
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _next_event(
     costs: Floats, penalty: float, stop: float, w: Floats, r: Floats, active: Ints,
     sign: Floats, shut: Array, n: int, left_last: int, step: Floats, slope: Floats,
@@ -164,7 +164,7 @@ def _next_event(
     return length, leaving, entering, side
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _follow(
     G: Floats, c: Floats, costs: Floats, stop: float, w: Floats, r: Floats, active: Ints,
     sign: Floats, shut: Array, L: Floats, numbers: Ints, where: Floats,

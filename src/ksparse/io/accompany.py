@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ksparse._progress import progress_bar
-from ksparse.io.checkpoint import Checkpoint, digest
+from ksparse.io.checkpoint import digest, open_checkpoint
 from ksparse.matrix.checksum import data_checksum
 from ksparse.params import NO_EFFECT, Inputs
 from ksparse.search.fit import Observer
@@ -25,14 +25,16 @@ def accompany(
 ) -> Iterator[tuple[Observer, np.random.RandomState]]:
     """Yield the observer of a fit, and its random numbers."""
     observer = Observer()
-    if params["checkpoint"] is not None:
-        if params["random_state"] is None:
-            rng = np.random.RandomState(rng.randint(2**31 - 1))
-        record = Checkpoint(params["checkpoint"], _run(params, inputs), rng)
-        if params["random_state"] is None:
-            record.once("random", lambda: 0)  # the same random numbers when it goes on
-        observer = replace(observer, record=record)
-    with progress_bar(None, "ksparse", params["verbose"]) as bar:
+    with ExitStack() as stack:
+        if params["checkpoint"] is not None:
+            if params["random_state"] is None:
+                rng = np.random.RandomState(rng.randint(2**31 - 1))
+            run = _run(params, inputs)
+            record = stack.enter_context(open_checkpoint(params["checkpoint"], run, rng))
+            if params["random_state"] is None:
+                record.once("random", lambda: 0)  # the same random numbers when it goes on
+            observer = replace(observer, record=record)
+        bar = stack.enter_context(progress_bar(None, "ksparse", params["verbose"]))
 
         def on_step(step: str) -> None:
             bar.set_postfix_str(step, refresh=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from os import PathLike
 from pathlib import Path
@@ -23,9 +24,9 @@ from ksparse._errors import InputError, Term
 from ksparse.core.alternation import State
 from ksparse.core.w_step import Projection
 from ksparse.io.archives import check_archive
-from ksparse.io.files import new_file
+from ksparse.io.files import LOCK, claimed, new_file
 
-__all__ = ["Checkpoint", "digest"]
+__all__ = ["Checkpoint", "digest", "open_checkpoint"]
 
 ENCODING, VERSION = "ksparse-checkpoint", 2
 RNG_STATE = ("keys", "pos", "has_gauss", "gauss")
@@ -33,13 +34,26 @@ Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")
 
 
+@contextmanager
+def open_checkpoint(
+    folder: str | PathLike[str], run: dict[str, Any], rng: np.random.RandomState
+) -> Iterator[Checkpoint]:
+    """Yield the record of a run in a folder, which no other process may use meanwhile."""
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise InputError(Term("checkpoint", str(folder)), " is a file: give a folder.")
+    place.mkdir(parents=True, exist_ok=True)
+    with claimed(place / LOCK, Term("checkpoint", str(folder))):
+        yield Checkpoint(place, run, rng)
+
+
 class Checkpoint:
     """The record of a run (see `ksparse.search.settings.Record`) in a folder.
 
     Parameters
     ----------
-    folder : path
-        Where steps are kept.
+    folder : Path
+        Where steps are kept; it exists, and is locked.
     run : dict
         What the run depends on; a folder of another run is refused.
     rng : RandomState
@@ -53,16 +67,11 @@ class Checkpoint:
         How many of them were read from the folder.
     """
 
-    def __init__(
-        self, folder: str | PathLike[str], run: dict[str, Any], rng: np.random.RandomState
-    ) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: Path, run: dict[str, Any], rng: np.random.RandomState) -> None:
+        self.folder = folder
         self.run = run
         self.rng = rng
         self.n_steps = self.n_read = 0
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(Term("checkpoint", str(folder)), " is a file: give a folder.")
-        self.folder.mkdir(parents=True, exist_ok=True)
         card = self.folder / "run.json"
         if card.exists():
             _check_same_run(card, run)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._compile import compiled
 from ksparse.matrix.blocks import Blocks
 from ksparse.matrix.marks import mixed
 
 __all__ = ["data_checksum"]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _entries_sum(rows: NDArray[Any], columns: NDArray[Any], bits: NDArray[Any]) -> np.uint64:
     total = np.uint64(0)
     for p in range(bits.size):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._compile import compiled
 from ksparse._errors import InputError
 
 __all__ = ["Mark", "Marks", "block_mark", "mixed"]
@@ -83,7 +83,7 @@ def _words_checksum(values: NDArray[Any], first: int) -> int:
     return int(_words_sum(words, first))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _words_sum(words: NDArray[Any], first: int) -> np.uint64:
     total = np.uint64(0)
     for p in range(words.size):
@@ -91,7 +91,7 @@ def _words_sum(words: NDArray[Any], first: int) -> np.uint64:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mixed(i: np.uint64, j: np.uint64, bits: np.uint64) -> np.uint64:
     """Return the bits of a value and its place, well mixed."""
     h = bits ^ (i * np.uint64(0x9E3779B97F4A7C15)) ^ (j * np.uint64(0xC2B2AE3D27D4EB4F))

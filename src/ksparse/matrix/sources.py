@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._compile import compiled
 from ksparse._errors import InputError, Term
 from ksparse._names import repeated
 from ksparse._threads import map_parts, split
@@ -328,7 +328,7 @@ def _block_largest(block: Any) -> float:
     return float(np.max(largest, initial=0.0))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _largest_of(values: NDArray[Any], i0: int, i1: int) -> float:
     largest = 0.0
     for i in range(i0, i1):

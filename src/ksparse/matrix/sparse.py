@@ -13,9 +13,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ksparse._compile import compiled
 from ksparse._threads import map_parts, split
 from ksparse.matrix.base import Floats, Ints, Matrix
 
@@ -30,7 +30,7 @@ BLOCK_ENTRIES = 2**20
 Array = NDArray[Any]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _gather(
     indptr: Array,
     indices: Array,
@@ -52,7 +52,7 @@ def _gather(
                     out[i, c] += x * V[j, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter(
     indptr: Array,
     indices: Array,
@@ -75,7 +75,7 @@ def _scatter(
                 out[j, c] += x * R[i, c]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter_groups(
     indptr: Array, indices: Array, data: Array, group: Array, weight: Floats, out: Floats,
     i0: int, i1: int,
@@ -87,7 +87,7 @@ def _scatter_groups(
             out[g, indices[p]] += np.float64(data[p]) * weight[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scatter_normal(
     indptr: Array, indices: Array, data: Array, V: Floats, used: Array, shift: Floats,
     weight: Floats, out: Floats, total: Floats, i0: int, i1: int,
@@ -114,7 +114,7 @@ def _scatter_normal(
                 out[j, c] += x * row[c]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill(
     indptr: Array, indices: Array, data: Array, place: Array, out: Floats, i0: int, i1: int
 ) -> None:
@@ -126,7 +126,7 @@ def _fill(
                 out[i - i0, c] += np.float64(data[p])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _squared_deviations(
     indptr: Array, indices: Array, data: Array, mean: Floats, weight: Floats, by_rows: bool,
     out: Floats, i0: int, i1: int,

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 # The first line of the script: from now on, whatever goes wrong is due to a file.
@@ -157,8 +159,20 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)  # what libraries print is no answer
         print(json.dumps(READY), file=out, flush=True)
-        for line in sys.stdin:
-            print(json.dumps(_answer(json.loads(line))), file=out, flush=True)
+        questions: SimpleQueue[str] = SimpleQueue()
+        Thread(target=_listen, args=(questions,), daemon=True).start()
+        while True:
+            print(json.dumps(_answer(json.loads(questions.get()))), file=out, flush=True)
+
+
+def _listen(questions: SimpleQueue[str]) -> None:
+    """Take in questions; end when there are no more, even if one is being answered.
+
+    Then the process that asked has ended, and may have been killed.
+    """
+    for line in sys.stdin:
+        questions.put(line)
+    os._exit(0)
 
 
 if __name__ == "__main__":

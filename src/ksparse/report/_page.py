@@ -74,7 +74,8 @@ def write_report(
     text = render_page(content)
     path = Path(path)
     with new_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # Its title may be the name of a file, whose bytes need not be UTF-8.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
 
 

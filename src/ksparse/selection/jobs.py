@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 
+from ksparse._processes import end_with_parent, safe_children
 from ksparse._progress import progress_bar
 
 __all__ = ["PartialResultWarning", "collect", "draw_seeds", "run_all"]
@@ -36,8 +38,20 @@ def run_all(
         return (function(*task) for task in tasks)
     for task in tasks[:1]:
         task[0].check_shareable()
+    return _in_processes(function, tasks, n_jobs)
+
+
+def _in_processes(
+    function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], n_jobs: int
+) -> Iterator[Result]:
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    return iter(parallel(delayed(function)(*task) for task in tasks))
+    with safe_children():
+        yield from parallel(delayed(_task)(os.getpid(), function, task) for task in tasks)
+
+
+def _task(parent: int, function: Callable[..., Result], task: tuple[Any, ...]) -> Result:
+    end_with_parent(parent)  # or a worker does all tasks in its queue, for nobody
+    return function(*task)
 
 
 def collect(

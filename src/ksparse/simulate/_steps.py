@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
+
+from ksparse._compile import compiled
 
 __all__ = [
     "STRENGTHS",
@@ -280,7 +281,7 @@ def _chances(mean: Floats, rng: np.random.Generator) -> Floats:
     return np.abs(np.where(chance >= 1, 2 - chance, chance))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _zero_out(block: Any, goal: Any, chance: Any, seed: int) -> None:
     """Set counts to zero with the chance of their gene, in sweeps over the genes of each cell.
 
