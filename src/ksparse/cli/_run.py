@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ksparse.cli._options import (
     source_of,
     work_options,
 )
-from ksparse.cli._outputs import new_folder, new_output
+from ksparse.cli._outputs import kept_on_full_disk, new_folder, new_output
 from ksparse.cli._steps import Steps, command_line
 from ksparse.cli._words import say
 from ksparse.io.h5ad import write_h5ad
@@ -72,8 +73,11 @@ def run(**options: Any) -> None:
       ksparse run filtered_feature_bc_matrix/ -k 12 --min-cells 10 --unique-names -o pbmc/
       ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
     """
-    source = source_of(options)
-    with new_folder(options["output"], RESULTS, options["force"]) as folder:
+    source, steps = source_of(options), options["checkpoint"]
+    kept = nullcontext() if steps is None else kept_on_full_disk(
+        f"no results were written. Finished steps are kept in {steps}."
+    )  # fmt: skip
+    with kept, new_folder(options["output"], RESULTS, options["force"]) as folder:
         opened, scores = cluster_and_write(folder, source, options, source.path)
     _print_results(opened, scores, options["output"])
 

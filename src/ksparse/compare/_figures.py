@@ -59,6 +59,11 @@ def _slug(data: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(data).stem) or "data"
 
 
+def _plain(name: str) -> str:
+    """Return a name that matplotlib does not take for mathematics."""
+    return str(name).replace("$", r"\$")
+
+
 def _axes(n_rows: int, n_columns: int, width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
@@ -83,7 +88,8 @@ def _decay(results: Sequence[dict[str, Any]], path: Path) -> bool:
                 norm = np.sqrt(np.maximum(run["cost"], 0.0))
                 colour = cluster_colours(len(names))[names.index(run["data"])]
                 ax.plot(np.arange(1, norm.size + 1), norm / norm[0] if norm[0] > 0 else norm,
-                        marker="o", ms=3.5, color=colour, label=name_of(run["data"]))  # fmt: skip
+                        marker="o", ms=3.5, color=colour,
+                        label=_plain(name_of(run["data"])))  # fmt: skip
         ax.set(title=preparation, xlabel="loop", ylim=(0, 1.05))
         ax.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("relative norm")
@@ -156,7 +162,7 @@ def _legend(axes: Any, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
     colours = [*cluster_colours(len(names)), "black"]
-    labels = [*(str(name) for name in names), "misclassified"]
+    labels = [*(_plain(name) for name in names), "misclassified"]
     handles = [Line2D([], [], marker="o", ls="", color=colour, label=label, ms=5)
                for colour, label in zip(colours, labels, strict=True)]  # fmt: skip
     axes[0, 0].figure.legend(handles=handles, loc="outside lower center", frameon=False,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ksparse._errors import visible
 from ksparse.compare._paper import PAPER, TITLES, paper_name
 from ksparse.compare._run import is_sweep
 
@@ -53,7 +54,7 @@ def distinct(results: Sequence[dict[str, Any]], name: str) -> list[Any]:
 
 def name_of(data: str) -> str:
     """Return the title of a data set."""
-    return TITLES.get(data, Path(data).stem)
+    return TITLES.get(data, visible(Path(data).stem))
 
 
 def sections(results: Sequence[dict[str, Any]]) -> list[Section]:
