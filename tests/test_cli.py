@@ -668,3 +668,132 @@ def test_a_bar_is_shown_on_a_terminal_only(cells, tmp_path):
     assert b"%" in shown
     quiet = subprocess.run([*words, "-o", str(tmp_path / "b")], capture_output=True)
     assert quiet.stderr == b""
+
+
+# Names of files ------------------------------------------------------------------------------
+
+NOT_UTF8 = os.fsdecode(b"caf\xe9 \xff")
+
+
+@pytest.fixture
+def table_file(simulated, tmp_path, monkeypatch):
+    """A small table with a name to be changed, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    simulated[::3, ::5].to_df().to_csv("cells.csv")
+    return tmp_path / "cells.csv"
+
+
+def test_names_that_are_not_utf8_lose_nothing(table_file, results, tmp_path, capsys):
+    data, out = table_file.rename(f"{NOT_UTF8}.csv"), f"{NOT_UTF8}-out"
+    model = f"{NOT_UTF8}.h5ad"
+    (tmp_path / model).write_bytes((results / "result.h5ad").read_bytes())
+    assert run("run", data, "-k", 3, "--genes", 5, "-o", out) == 0
+    assert names(tmp_path / out) == RESULTS
+    about = json.loads((tmp_path / out / "run.json").read_text(encoding="utf-8"))
+    assert about["input"]["name"] == data.name  # every byte of it
+    assert run("path", data, "-k", 3, "--genes", "5,6", "-o", f"{out}2") == 0
+    assert run("predict", model, model, "-o", f"{out}3") == 0
+    assert run("report", f"{out}/result.h5ad", "-o", f"{NOT_UTF8}.html", "--title", NOT_UTF8) == 0
+    assert run("simulate", "--cells", 20, "--genes", 30, "-o", f"{out}4.h5ad") == 0
+    assert capsys.readouterr().err == ""
+    assert run("run", f"{NOT_UTF8}-gone.csv", "-k", 3, "-o", out, "--force") == 2
+    assert "gone.csv does not exist" in one_line(capsys)
+
+
+@pytest.mark.thorough
+def test_choose_k_and_folders_take_names_that_are_not_utf8(table_file, tmp_path):
+    import fuzzing
+
+    data, out = table_file.rename(f"{NOT_UTF8}.csv"), f"{NOT_UTF8}-out"
+    assert run("choose-k", data, "-k", "2,3", "--genes", 5, "-o", out) == 0
+    assert names(tmp_path / out) == ["choose_k.csv", "choose_k.png", "run.json"]
+    fuzzing._mtx(tmp_path / "folder")
+    (tmp_path / "folder").rename(NOT_UTF8)
+    (tmp_path / NOT_UTF8 / NOT_UTF8).write_text("something else")
+    assert run("run", NOT_UTF8, "-k", 2, "--genes", 2, "-o", f"{out}2") == 0
+
+
+ALL_AT_ONCE = '-k it\'s "$(touch pwned)"\n`x`.csv'
+
+
+@pytest.mark.parametrize(
+    ("name", "shell"),
+    thorough_params(
+        [(ALL_AT_ONCE, False)],
+        [(ALL_AT_ONCE, True), (f"{NOT_UTF8}.csv", True),
+         *((f"{name}.csv", False) for name in
+           ("-k", "--debug", "a b", "'", "a\\b", "new\nline", "*", "é", "#", "~"))],
+    ),
+)  # fmt: skip
+def test_the_recorded_command_can_be_pasted(table_file, tmp_path, name, shell):
+    import shlex
+
+    table_file.rename(name)
+    assert run("run", "-k", 3, "--genes", 5, "-o", f"out {name}", "--", name) == 0
+    out = (tmp_path / f"out {name}").rename(tmp_path / "before")
+    command = json.loads((out / "run.json").read_text(encoding="utf-8"))["command"]
+    if shell:
+        words = ["sh", "-c", f"{sys.executable} -m {command}"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    else:
+        assert run(*shlex.split(command)[1:]) == 0
+    again = tmp_path / f"out {name}" / "clusters.csv"
+    assert again.read_bytes() == (out / "clusters.csv").read_bytes()
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("command", ["path", "predict", "compare"])
+def test_every_recorded_command_takes_names_with_dashes(
+    table_file, results, cells, tmp_path, command
+):
+    from ksparse.cli._steps import command_line
+
+    words = {"path": ["-k", 3], "predict": ["--min-share", 0.5], "compare": ["--methods", "pca"]}
+    paths = ["-a.h5ad", "--b.h5ad"][: 2 if command == "predict" else 1]
+    line = command_line(command, paths, [*words[command], "-o", "-out"])
+    assert line.endswith(f" -o -out -- {' '.join(paths)}")
+    import shlex
+
+    assert run(*shlex.split(line)[1:]) == 2  # they are not there, which is all that is wrong
+
+
+ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e\u2066\r"
+
+
+def controls(text):
+    """The characters of a text that act on a terminal."""
+    import unicodedata
+
+    return [c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs")]
+
+
+def test_names_do_not_control_the_terminal(table_file, tmp_path, capsys):
+    assert len(controls(ESCAPES)) == 7
+    data = table_file.rename(f"{ESCAPES}.csv")
+    assert run("run", data, "-k", 3, "--genes", 5, "-o", f"o{ESCAPES}", "-v") == 0
+    said = capsys.readouterr()
+    assert "reading \\x1b]0;title\\x07\\x1b[2J\\x9b31m\\u202e\\u2066\\r.csv: " in said.err
+    assert "Report: o\\x1b]0;title" in said.out
+    assert controls(said.err) == controls(said.out) == []
+    for words in (
+        ["run", f"{ESCAPES}gone", "-k", 3, "-o", "x"],
+        ["run", data, "-k", 3, "-o", "x", "--label-column", ESCAPES],
+        ["run", data, "-k", 3, "-o", "x", f"--{ESCAPES}"],
+        ["run", data, "-k", 3, "-o", data],
+        [ESCAPES],
+    ):
+        assert run(*words) == 2
+        assert controls(one_line(capsys)) == []
+
+
+def test_everything_is_printed_by_one_function():
+    import ast
+    from pathlib import Path
+
+    found = []
+    for path in Path(jobs.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                found += [path.name] if name in ("print", "click.echo", "click.secho") else []
+    assert found == ["_words.py"]

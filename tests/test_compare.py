@@ -403,3 +403,35 @@ def test_a_wrong_column_is_told_before_anything_is_run(cells, tmp_path, capsys):
     assert "'label'" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_any_name_of_a_file_reaches_the_summary(cells, tmp_path, monkeypatch, capsys):
+    import os
+    import shlex
+
+    monkeypatch.setattr(running, "_run_in_process", in_this_process)
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"-$^ \xff \x1b[2J<i>.h5ad")
+    (tmp_path / name).write_bytes(cells.read_bytes())
+    words = ["--methods", "ksparse-paper", "--preparations", "raw", "--replicates", "1"]
+    monkeypatch.setattr(running, "FACTORS", (2.0,))
+    assert main(["compare", *words, "-o", "out", "--", name]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    summary = (tmp_path / "out" / "summary.md").read_bytes()
+    line = next(line for line in summary.splitlines() if line.startswith(b"Made by `"))
+    assert shlex.split(line[9:-2].decode())[-4:-1] == ["-o", "out", "--"]
+    assert b"<i>" not in (tmp_path / "out" / "summary.html").read_bytes()
+    assert len(list((tmp_path / "out" / "figures").iterdir())) == 3
+
+
+def test_the_command_in_the_summary_has_every_option(cells, tmp_path, monkeypatch, capsys):
+    import shlex
+
+    monkeypatch.setattr(running, "_run_in_process", lambda *given: {"failed": "on purpose"})
+    words = ["compare", str(cells), "--methods", "pca", "--preparations", "raw", "--replicates",
+             "2", "--label-column", "label2", "--time-limit", "9.5", "--no-figures", "-o",
+             str(tmp_path / "out")]  # fmt: skip
+    monkeypatch.setattr(running, "load", lambda *given: None)
+    assert main(words) == 0
+    text = (tmp_path / "out" / "summary.md").read_text()
+    assert f"Made by `ksparse {shlex.join(words)}`." in text

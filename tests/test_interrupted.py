@@ -183,8 +183,36 @@ def test_a_full_disk_stops_other_files_too(cells, clustered, tmp_path, capsys, c
                 model.set_params(checkpoint=disk / "steps").fit(X)
             assert all(name.endswith((".npz", "run.json", "steps")) for name in names(disk))
             assert not [name for name in names(disk) if name.startswith(".")]
+            words = ["run", cells, "-k", 3, "--genes", 5, "--checkpoint", disk / "more"]
+            assert run(*words, "-o", tmp_path / "out") == 2
+            told(capsys, f"no results were written. Finished steps are kept in {disk / 'more'}.")
             return
         assert names(disk) == []
+
+
+def test_a_full_disk_keeps_the_runs_and_the_older_summary_of_a_comparison(
+    cells, tmp_path, monkeypatch, capsys
+):
+    from ksparse.compare import _run as running
+
+    monkeypatch.setattr(running, "_run_in_process", lambda *given: {"failed": "on purpose"})
+    words = ["compare", cells, "--methods", "pca", "--preparations", "raw", "--replicates", 1]
+    with small_disk(tmp_path / "disk", "200k") as disk:
+        words += ["--no-figures", "-o", disk / "out"]
+        assert run(*words) == 0
+        before = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+        (disk / "other").write_bytes(b"x" * (shutil.disk_usage(disk).free - 12_000))
+        capsys.readouterr()
+        monkeypatch.setattr(running, "_recorded", lambda path: {"failed": "x"} | running.Plan(
+            [str(cells)], ["pca"], ["raw"], 1).runs()[0])  # fmt: skip
+        monkeypatch.setattr("ksparse.compare._pages.TITLE", "Another " + "word " * 5000)
+        assert run(*words) == 2
+        kept = f"there is no new summary. Runs that are done are kept in {disk / 'out' / 'runs'}."
+        told(capsys, f"no space left on the disk; {kept}")
+        assert (disk / "other").exists()
+        after = {path: path.read_bytes() for path in before}
+        assert after == before
+        assert names(disk / "out") == sorted(["runs", *(path.name for path in before)])
 
 
 def test_a_folder_that_may_not_be_written_to(cells, clustered, tmp_path, capsys):
