@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ import numpy as np
 from ksparse._errors import InputError
 
 __all__ = [
+    "HARMLESS_BYTES",
     "TooLargeError",
     "available_memory",
     "check_archive",
     "check_declared_size",
+    "check_regular",
     "format_bytes",
     "one_line",
 ]
@@ -29,6 +32,11 @@ __all__ = [
 MAX_RATIO = 2000
 # ... and as large as this in any file, however small: it is allocated without harm.
 HARMLESS_BYTES = 2**28
+# Text in an archive is parsed, which takes many times its size: it may be larger than what is
+# stored by this factor (JSON of ours reaches 12), and as large as this in any archive.
+MAX_TEXT_RATIO, HARMLESS_TEXT = 30, 2**23
+# What a short text takes as a Python object, with its place in a list.
+BYTES_PER_OBJECT = 64
 
 
 class TooLargeError(MemoryError):
@@ -62,6 +70,21 @@ def available_memory() -> float:
     return math.inf
 
 
+def check_regular(path: Path) -> None:
+    """Raise if a path leads to a named pipe or a device: reading it might never end.
+
+    Folders pass; so does what does not exist, which other errors tell better.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            f"{path} is a named pipe or a device, which is not read: write its content into a file."
+        )
+
+
 def check_declared_size(path: Path, declared: float, stored: float) -> None:
     """Raise if a file declares more data than it can store, or than fit in memory.
 
@@ -92,9 +115,29 @@ def check_declared_size(path: Path, declared: float, stored: float) -> None:
         )
 
 
-def check_archive(path: Path) -> list[str]:
-    """Raise if a zip file of arrays does not hold what its headers say; return its names."""
+def check_archive(path: Path) -> dict[str, np.dtype[Any] | None]:
+    """Raise if a zip file of arrays does not hold what its headers say.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    dict
+        Names of the members; for arrays the type of their values.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, or text in it is much larger than what is stored.
+    TooLargeError
+        If it holds more than the free memory.
+    """
+    check_regular(path)
     size = path.stat().st_size
+    dtypes: dict[str, np.dtype[Any] | None] = {}
     with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
         if sum(member.compress_size for member in members) > size:
@@ -108,12 +151,25 @@ def check_archive(path: Path) -> list[str]:
                 raise InputError(f"{path} is packed in a way that numpy does not use.")
             if member.filename.endswith(".npy"):
                 with archive.open(member) as part:
-                    _check_array(path, part, member)
-    return names
+                    dtypes[member.filename] = _check_array(path, part, member)
+            else:
+                _check_text_size(path, member)
+                dtypes[member.filename] = None
+    return dtypes
 
 
-def _check_array(path: Path, part: Any, member: zipfile.ZipInfo) -> None:
-    """Compare the shape in the header of an array with the bytes that follow."""
+def _check_text_size(path: Path, member: zipfile.ZipInfo) -> None:
+    """Raise if a member that is no array is much larger than what is stored of it."""
+    if member.file_size > max(HARMLESS_TEXT, MAX_TEXT_RATIO * member.compress_size):
+        raise InputError(
+            f"{path} is damaged: {one_line(member.filename)} unpacks to "
+            f"{format_bytes(member.file_size)}, but {format_bytes(member.compress_size)} are "
+            "stored of it."
+        )
+
+
+def _check_array(path: Path, part: Any, member: zipfile.ZipInfo) -> np.dtype[Any]:
+    """Compare the shape in the header of an array with the bytes that follow; return its dtype."""
     version = np.lib.format.read_magic(part)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise InputError(f"{path} holds an array of unknown version {version}.")
@@ -129,10 +185,14 @@ def _check_array(path: Path, part: Any, member: zipfile.ZipInfo) -> None:
         )
     if any(n < 0 for n in shape):
         raise InputError(f"{path} holds an array of shape {shape}: it is damaged.")
+    # Values of no bytes, such as empty text, still become Python objects.
     declared = dtype.itemsize * math.prod(shape)
+    if not dtype.itemsize:
+        check_declared_size(path, BYTES_PER_OBJECT * math.prod(shape), member.compress_size)
     stored = member.file_size - part.tell()
     if declared != stored:
         raise InputError(
             f"{path} announces {format_bytes(declared)} in an array that holds "
             f"{format_bytes(stored)}: it is damaged."
         )
+    return dtype

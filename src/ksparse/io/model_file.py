@@ -27,7 +27,7 @@ import numpy as np
 
 from ksparse import __version__
 from ksparse._errors import InputError
-from ksparse.io.archives import check_archive, one_line
+from ksparse.io.archives import check_archive, check_regular, one_line
 from ksparse.io.files import new_file
 from ksparse.io.rules import Rule, UnsoundError, check_mapping, check_stored
 from ksparse.params import DEFAULTS
@@ -226,6 +226,7 @@ def read_model_file(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is a folder: give the file that model.save wrote.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
+    check_regular(path)
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not a model that was saved by ksparse, or is damaged.")
     try:

@@ -18,6 +18,8 @@ __all__ = ["NPZ"]
 NAMES = {"obs_names": ("obs_names", "cells", "samples"), "var_names": ("var_names", "genes")}
 # Bytes that a row or column takes in memory, its name included, however few values it has.
 BYTES_PER_ROW = 100
+# Arrays of a sparse matrix that say where its values are.
+PLACES = ("indices", "indptr", "row", "col", "offsets")
 
 
 def _read_npz(path: Path, options: ReadOptions) -> Any:
@@ -25,13 +27,15 @@ def _read_npz(path: Path, options: ReadOptions) -> Any:
     import pandas
     from anndata import AnnData
 
-    check_archive(path)
+    dtypes = check_archive(path)
     X, names = _arrays(path)
     if X is None:
-        X = _scipy_matrix(path)
+        X = _scipy_matrix(path, dtypes)
+    check_declared_size(path, BYTES_PER_ROW * max(X.shape, default=0), path.stat().st_size)
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise InputError(f"{path}: X must be a matrix of numbers, got {X.dtype} {X.shape}.")
     if X.dtype.kind != "f" or X.dtype.itemsize not in (4, 8):
+        check_declared_size(path, 4 * X.size, path.stat().st_size)
         X = X.astype(np.float32)
     if options.transpose:
         X = X.T.tocsr() if sp.issparse(X) else np.ascontiguousarray(X.T)
@@ -58,7 +62,7 @@ def _arrays(path: Path) -> tuple[Any, dict[str, Any]]:
             listed = one_line(", ".join(sorted(keys)))
             raise InputError(f"{path} must hold one matrix named X; it holds {listed}.")
         names = {
-            axis: np.array([str(value) for value in file[name]], dtype=object)
+            axis: _text(path, file[name])
             for axis, known in NAMES.items()
             for name in known
             if name in keys
@@ -66,8 +70,18 @@ def _arrays(path: Path) -> tuple[Any, dict[str, Any]]:
         return file["X" if "X" in keys else matrices[0]], names
 
 
-def _scipy_matrix(path: Path) -> Any:
+def _text(path: Path, values: Any) -> Any:
+    """Return names as Python objects, which take more memory than what is stored."""
+    check_declared_size(path, BYTES_PER_ROW * np.size(values), path.stat().st_size)
+    return np.array([str(value) for value in values], dtype=object)
+
+
+def _scipy_matrix(path: Path, dtypes: dict[str, Any]) -> Any:
     """Return what scipy.sparse.save_npz wrote, as CSR."""
+    for name in PLACES:
+        dtype = dtypes.get(f"{name}.npy")
+        if dtype is not None and dtype.kind not in "iu":
+            raise InputError(f"{path} is damaged: {name} must be whole numbers, got {dtype}.")
     with path.open("rb") as stream:
         X = sp.load_npz(stream)
     if hasattr(X, "check_format"):

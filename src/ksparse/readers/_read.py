@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from ksparse._errors import InputError, Term, warn
 from ksparse._names import repeated
-from ksparse.io.archives import TooLargeError, one_line
+from ksparse.io.archives import TooLargeError, check_regular, one_line
 from ksparse.readers._format import Format, ReadOptions
 from ksparse.readers._registry import candidates
 from ksparse.readers._unchanged import unchanged
@@ -91,6 +91,7 @@ def read(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
+    check_regular(path)
     formats = candidates(path)
     if transpose and not any(each.takes_transpose for each in formats):
         raise InputError(

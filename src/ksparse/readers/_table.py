@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +16,7 @@ from ksparse._errors import InputError, Term, warn
 from ksparse.io.archives import one_line
 from ksparse.readers._blocks import BLOCK, sparse_or_dense, stacked
 from ksparse.readers._format import Format, ReadOptions, has_suffix, suffix_of
+from ksparse.readers._text import BoundedReader, check_text_memory
 
 __all__ = ["TABLE"]
 
@@ -25,6 +27,8 @@ CORNERS = {"", "index", "id", "ids", "cell", "cells", "cell_id", "cellid", "barc
            "gene_name", "symbol", "entrez", "entrezid", "ensembl", "feature", "features",
            "obs_names", "var_names", "unnamed: 0"}  # fmt: skip
 LARGEST = float(np.finfo(np.float32).max)
+# Bytes that a column takes while a table is read, and a row, its name included, besides values.
+BYTES_PER_COLUMN, BYTES_PER_ROW = 3000, 200
 
 
 @dataclass(frozen=True)
@@ -89,18 +93,14 @@ def _read_table(path: Path, options: ReadOptions) -> Any:
     return adata
 
 
-def _open(path: Path) -> IO[str]:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
 def _head(path: Path, separator: str) -> tuple[list[str], list[str]]:
     """Return the header and the first row."""
-    with _open(path) as file:
-        lines = csv.reader(file, delimiter=separator)
-        header = next(lines, None)
-        first = next(lines, None)
+    with BoundedReader(path).as_bytes() as file:  # counted before anything is made of them
+        n_columns = 1 + max(file.readline().count(separator.encode()) for _ in range(2))
+    check_text_memory(path, f"{n_columns} columns", BYTES_PER_COLUMN * n_columns)
+    with closing(_records(path, separator)) as records:
+        _, header = next(records, (0, None))
+        _, first = next(records, (0, None))
     if header is None or first is None:
         raise InputError(f"{path} is empty: it needs a header and at least one row.")
     if len(first) < 2 and len(header) < 2:
@@ -110,6 +110,33 @@ def _head(path: Path, separator: str) -> tuple[list[str], list[str]]:
             f"{path} has {len(header)} columns in its header, but {len(first)} in the next line."
         )
     return header, first
+
+
+def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line and its entries.
+
+    Raises InputError at an entry that contains a line break. One is allowed between quotes, but
+    in a table of numbers it is a sign of a stray quote, and lines up to the next quote are lost.
+    """
+    with BoundedReader(path).as_text() as file:
+        lines = csv.reader(file, delimiter=separator)
+        number, fault = 0, None
+        while fault is None:
+            try:
+                entries = next(lines, None)
+            except csv.Error as error:  # an entry that is too long
+                entries, fault = [], error
+            if lines.line_num > number + 1:
+                raise InputError(
+                    f"{path} has an entry with a line break, which begins in line {number + 1}: "
+                    'remove the line break, or the quote (") that stands in that line alone.'
+                )
+            number = lines.line_num
+            if entries is None:
+                return
+            if fault is None:
+                yield number, entries
+    raise InputError(f"{path} cannot be read: {fault} (line {number}).")
 
 
 def _columns(path: Path, header: list[str], first: list[str], label_column: str | None) -> _Columns:
@@ -139,19 +166,18 @@ def _values(
     """Return the numbers, the names of the rows, and the labels."""
     import pandas
 
+    reader = BoundedReader(path)
     kinds: dict[int, Any] = dict.fromkeys(range(columns.width), str)
     kinds |= dict.fromkeys(columns.places, np.float32)
-    # The header is passed over: columns are taken by place, so that any name will do.
-    chunks = pandas.read_csv(
-        path, sep=separator, header=None, skiprows=1, dtype=kinds, na_filter=False,
-        chunksize=max(1, BLOCK // max(1, columns.width)), encoding="utf-8-sig",
-        names=list(range(columns.width)),
-    )  # fmt: skip
     blocks: list[Any] = []
     rows: list[str] = []
     labels: list[Any] = []
     try:
-        with chunks:
+        # The header is passed over: columns are taken by place, so that any name will do.
+        with reader.as_text() as file, pandas.read_csv(
+            file, sep=separator, header=None, skiprows=1, dtype=kinds, na_filter=False,
+            chunksize=max(1, BLOCK // max(1, columns.width)), names=list(range(columns.width)),
+        ) as chunks:  # fmt: skip
             for chunk in chunks:
                 if columns.has_row_names:
                     rows += [str(name) for name in chunk[0]]
@@ -163,10 +189,23 @@ def _values(
                 if not np.isfinite(values).all():
                     raise ValueError("it holds NaN or infinity")
                 blocks.append(sparse_or_dense(values))
+                _check_memory(path, len(rows), columns.width, blocks)
+    except InputError:
+        raise
     except (ValueError, OverflowError) as error:
         _raise_at_first_fault(path, separator, columns, options)
         raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+    if len(rows) != reader.n_lines - 1:  # lines that are empty, or joined by a quote
+        for _ in _records(path, separator):
+            pass
     return stacked(blocks), rows, labels
+
+
+def _check_memory(path: Path, n_rows: int, n_columns: int, blocks: list[Any]) -> None:
+    """Raise if the rows so far take more memory than the file can be meant to."""
+    n_values = sum(block.nnz * 2 if sp.issparse(block) else block.size for block in blocks)
+    what = f"at least {n_rows} rows of {n_columns} columns"
+    check_text_memory(path, what, BYTES_PER_ROW * n_rows + 4 * n_values)
 
 
 def _is_number(text: str) -> bool:
@@ -181,27 +220,22 @@ def _raise_at_first_fault(
     path: Path, separator: str, columns: _Columns, options: ReadOptions
 ) -> None:
     """Raise InputError with the place of the first entry that is not a number, if there is one."""
-    with _open(path) as file:
-        lines = csv.reader(file, delimiter=separator)
-        next(lines)
-        for line in lines:
-            if not line:
-                continue
-            if len(line) != columns.width:
-                raise InputError(
-                    f"{path} has {len(line)} columns in line {lines.line_num}, but {columns.width} "
-                    "in the first line of data."
-                )
-            for place, name in zip(columns.places, columns.numeric_names, strict=True):
-                if not _is_number(line[place]):
-                    entry = repr(line[place]) if line[place].strip() else "an empty cell"
-                    where = f"line {lines.line_num}, column {name!r}"
-                    cure: tuple[str | Term, ...] = (".",)
-                    if not (options.transpose or options.label_column):
-                        cure = (": if it holds labels, give ", Term("label_column", name), ".")
-                    raise InputError(
-                        f"{path}: {entry} is not a number, or too large ({where})", *cure
-                    )
+    for number, line in _records(path, separator):
+        if number == 1 or not line:
+            continue
+        if len(line) != columns.width:
+            raise InputError(
+                f"{path} has {len(line)} columns in line {number}, but {columns.width} "
+                "in the first line of data."
+            )
+        for place, name in zip(columns.places, columns.numeric_names, strict=True):
+            if not _is_number(line[place]):
+                entry = repr(line[place]) if line[place].strip() else "an empty cell"
+                where = f"line {number}, column {name!r}"
+                cure: tuple[str | Term, ...] = (".",)
+                if not (options.transpose or options.label_column):
+                    cure = (": if it holds labels, give ", Term("label_column", name), ".")
+                raise InputError(f"{path}: {entry} is not a number, or too large ({where})", *cure)
 
 
 def _warn_of_whole_numbers(path: Path, X: Any, name: str) -> None:

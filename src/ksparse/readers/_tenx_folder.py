@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,13 +13,15 @@ import scipy.sparse as sp
 from ksparse._errors import InputError
 from ksparse.readers._format import Format, ReadOptions, suffix_of
 from ksparse.readers._tenx import only_genes
+from ksparse.readers._text import BoundedReader, check_text_memory
 
 __all__ = ["TENX_FOLDER"]
 
-_Stream: TypeAlias = BinaryIO | gzip.GzipFile
-
-MAX_HEADER = 10_000  # characters of a line of the header
+MAX_LINE = 100_000  # characters of a line, in any of the files
+MAX_COMMENTS = 2**20  # characters of the comments together
 N_LINES = 2_000_000  # read together
+# Memory that a line takes: of names, and of matrix.mtx (with the copy that sorts the values).
+BYTES_PER_NAME, BYTES_PER_VALUE = 250, 40
 
 
 class _Header(NamedTuple):
@@ -53,6 +55,17 @@ def _file(folder: Path, *names: str) -> Path | None:
     return None
 
 
+def _check_link(path: Path, *names: str) -> None:
+    """Raise if a file is a link to one of another name.
+
+    Links to files of 10x Genomics are common. But a folder from elsewhere might hold one to any
+    file of the user, whose lines would become names of cells.
+    """
+    target = path.resolve()
+    if not target.name.removesuffix(".gz").endswith(names):
+        raise InputError(f"{path} is a link to {target.name}, which is not followed: copy it here.")
+
+
 def _read_tenx_folder(path: Path, options: ReadOptions) -> Any:
     """Return AnnData of a folder; genes are in rows there."""
     import pandas
@@ -68,6 +81,9 @@ def _read_tenx_folder(path: Path, options: ReadOptions) -> Any:
             f"{path} must hold matrix.mtx, barcodes.tsv, and features.tsv or genes.tsv "
             "(gzipped or not)."
         )
+    _check_link(matrix, "matrix.mtx")
+    _check_link(barcodes, "barcodes.tsv")
+    _check_link(features, "features.tsv", "genes.tsv")
     cells, genes = _names(barcodes), _names(features)
     X = _matrix(matrix, (barcodes, len(cells)), (features, len(genes)))
     symbols = genes[1 if genes.shape[1] > 1 else 0]
@@ -79,12 +95,22 @@ def _read_tenx_folder(path: Path, options: ReadOptions) -> Any:
 
 
 def _names(path: Path) -> Any:
-    """Return the columns of barcodes.tsv or features.tsv as a data frame of str."""
+    """Return up to three columns of barcodes.tsv or features.tsv as a data frame of str."""
     import pandas
 
-    return pandas.read_csv(
-        path, sep="\t", header=None, dtype=str, keep_default_na=False, quoting=3, na_filter=False
-    )
+    rows = []
+    with BoundedReader(path, MAX_LINE).as_text() as file:
+        for line in file:
+            words = line.rstrip("\r\n").split("\t", 3)[:3]
+            if words != [""]:
+                rows.append(words)
+            if len(rows) % N_LINES == 0:
+                check_text_memory(path, f"{len(rows)} lines", BYTES_PER_NAME * len(rows))
+    if not rows:
+        raise InputError(f"{path} is empty.")
+    if len({len(words) for words in rows}) > 1:
+        raise InputError(f"{path} is damaged: some lines have more columns than others.")
+    return pandas.DataFrame(rows, dtype=object)
 
 
 def _matrix(path: Path, cells: tuple[Path, int], genes: tuple[Path, int]) -> Any:
@@ -92,17 +118,14 @@ def _matrix(path: Path, cells: tuple[Path, int], genes: tuple[Path, int]) -> Any
 
     `cells` and `genes` are the files with the names, and how many lines these have.
     """
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+    with BoundedReader(path, MAX_LINE).as_bytes() as file:
         header = _header(path, file)
         for (names, n_lines), size in ((cells, header.n_cells), (genes, header.n_genes)):
             if n_lines != size:
                 raise InputError(
                     f"{names} has {n_lines} lines, but {path.name} has {size} of them."
                 )
-        entries = list(_entries(path, file, header)) if header.n_values else []
-    n_values = sum(len(values) for values, _, _ in entries)
-    if n_values != header.n_values:
-        raise InputError(f"{path} is damaged: it has {n_values} of {header.n_values} values.")
+        entries = _all_entries(path, file, header)
     shape = (header.n_cells, header.n_genes)
     if not entries:
         return sp.csr_matrix(shape, dtype=np.float32)
@@ -110,9 +133,28 @@ def _matrix(path: Path, cells: tuple[Path, int], genes: tuple[Path, int]) -> Any
     return sp.csr_matrix((values, (row, column)), shape=shape)
 
 
-def _header(path: Path, file: _Stream) -> _Header:
+def _all_entries(path: Path, file: io.BufferedReader, header: _Header) -> list[Any]:
+    """Return the parts of `_entries`; raise if they are more or fewer than the header says."""
+    entries: list[Any] = []
+    n_values = 0
+    if header.n_values:
+        for part in _entries(path, file, header):
+            n_values += len(part[0])
+            if n_values > header.n_values:
+                raise InputError(
+                    f"{path} is damaged: it has more than the {header.n_values} values that it "
+                    "announces."
+                )
+            check_text_memory(path, f"at least {n_values} values", BYTES_PER_VALUE * n_values)
+            entries.append(part)
+    if n_values != header.n_values:
+        raise InputError(f"{path} is damaged: it has {n_values} of {header.n_values} values.")
+    return entries
+
+
+def _header(path: Path, file: io.BufferedReader) -> _Header:
     """Return what the header says; the file is left at the first value."""
-    words = file.readline(MAX_HEADER).decode("latin-1").lower().split()
+    words = file.readline(MAX_LINE).decode("latin-1").lower().split()
     if words[:3] != ["%%matrixmarket", "matrix", "coordinate"] or words[4:] != ["general"]:
         raise InputError(
             f"{path} must begin with '%%MatrixMarket matrix coordinate integer general' "
@@ -120,9 +162,15 @@ def _header(path: Path, file: _Stream) -> _Header:
         )
     if words[3] not in ("integer", "real", "pattern"):
         raise InputError(f"{path} holds {words[3]!r} values: give integer or real ones.")
-    line = file.readline(MAX_HEADER)
+    line = file.readline(MAX_LINE)
+    n_characters = 0
     while line.startswith(b"%") or line in (b"\n", b"\r\n"):
-        line = file.readline(MAX_HEADER)
+        n_characters += len(line)
+        if n_characters > MAX_COMMENTS:
+            raise InputError(
+                f"{path} is damaged: its comments have more than {MAX_COMMENTS} characters."
+            )
+        line = file.readline(MAX_LINE)
     numbers = line.split()
     if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
         raise InputError(f"{path} does not say how many rows, columns and values it has.")
@@ -130,7 +178,9 @@ def _header(path: Path, file: _Stream) -> _Header:
     return _Header(words[3], n_genes, n_cells, n_values)
 
 
-def _entries(path: Path, file: _Stream, header: _Header) -> Iterator[tuple[Any, Any, Any]]:
+def _entries(
+    path: Path, file: io.BufferedReader, header: _Header
+) -> Iterator[tuple[Any, Any, Any]]:
     """Yield values with their rows and columns, many lines at a time.
 
     scipy's reader is faster, but ends the process on some damaged files.
