@@ -470,4 +470,6 @@ def test_links_that_go_in_circles_are_no_trap(tmp_path):
     path = h5ad(tmp_path)
     with h5py.File(path, "r+") as file:
         file["uns/about/loop"] = file["uns"]
-    refused(path, "cannot be read")
+    refused(path, "links lead to /uns in a circle, or on too many paths")
+    with pytest.raises(ValueError, match="cannot be read: links lead to /uns in a circle"):
+        read(path, check=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ksparse.readers._format import Format, ReadOptions, has_suffix
 from ksparse.readers._hdf5 import HDF5_SUFFIXES, check_hdf5
+from ksparse.readers._stored import check_matrices
 
 __all__ = ["H5AD"]
 
@@ -20,6 +21,7 @@ def _read_h5ad(path: Path, options: ReadOptions) -> Any:
         is_tenx = "matrix" in file and isinstance(file["matrix"], h5py.Group)
         if is_tenx or not {"X", "obs", "var"} & set(file):
             return None
+        check_matrices(path, file)
     return anndata.read_h5ad(path)
 
 

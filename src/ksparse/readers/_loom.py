@@ -12,6 +12,7 @@ from ksparse._errors import InputError, warn
 from ksparse.readers._blocks import BLOCK, sparse_or_dense, stacked
 from ksparse.readers._format import Format, ReadOptions, has_suffix
 from ksparse.readers._hdf5 import check_hdf5, decoded_text
+from ksparse.readers._stored import check_numbers
 
 __all__ = ["LOOM"]
 
@@ -49,6 +50,7 @@ def _transposed(path: Path, matrix: Any, n_genes: int, n_cells: int) -> Any:
     """Return a matrix of genes x cells as cells x genes, read a few genes at a time."""
     if matrix.shape != (n_genes, n_cells) or not n_genes:
         raise InputError(f"{path} holds a matrix of shape {matrix.shape}: it is not a loom file.")
+    check_numbers(path, matrix.name, matrix.dtype)
     step = max(1, BLOCK // max(1, n_cells))
     blocks = (matrix[i : i + step].astype(np.float32) for i in range(0, n_genes, step))
     X = stacked([sparse_or_dense(block) for block in blocks]).T

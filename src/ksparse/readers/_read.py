@@ -177,9 +177,13 @@ def _check_content(adata: AnnData, path: Path) -> None:
         raise InputError(f"{path} holds {adata.n_obs} cells x {adata.n_vars} genes: no data.")
     if adata.X is None and not adata.layers:
         raise InputError(f"{path} has neither X nor layers: no data.")
-    dtype = getattr(adata.X, "dtype", None)
-    if dtype is not None and np.dtype(dtype).kind not in "fiub":
-        raise InputError(f"{path} holds {dtype} values in X, which must be numbers.")
+    for name, X in (("X", adata.X), *adata.layers.items()):
+        kind = np.dtype(getattr(X, "dtype", float)).kind
+        # A layer may hold text; complex numbers would lose a part of them wherever it is used.
+        if kind == "c" or (name == "X" and kind not in "fiub"):
+            raise InputError(
+                f"{path} holds {X.dtype} values in {one_line(name)}, which must be real numbers."
+            )
 
 
 def _check_unique(adata: AnnData, path: Path, unique_names: bool) -> None:

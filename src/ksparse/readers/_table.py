@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +112,7 @@ def _head(path: Path, separator: str) -> tuple[list[str], list[str]]:
     return header, first
 
 
-def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]], None, None]:
     """Yield the number of each line and its entries.
 
     Raises InputError at an entry that contains a line break. One is allowed between quotes, but

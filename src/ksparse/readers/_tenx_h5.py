@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ksparse._errors import InputError
 from ksparse.readers._format import Format, ReadOptions, has_suffix
 from ksparse.readers._hdf5 import HDF5_SUFFIXES, check_hdf5, decoded_text
+from ksparse.readers._stored import check_matrix, check_numbers
 from ksparse.readers._tenx import csr_float32, only_genes
 
 __all__ = ["TENX_H5"]
@@ -43,6 +44,8 @@ def _matrix(path: Path, group: Any, version: int) -> Any:
     parts = {"data", "indices", "indptr", "shape", "barcodes"}
     if not parts <= set(group):
         raise InputError(f"{path} lacks {', '.join(sorted(parts - set(group)))} of a 10x matrix.")
+    check_matrix(path, group.name, group)
+    check_numbers(path, f"{group.name}/data", group["data"].dtype)
     n_genes, n_cells = (int(n) for n in group["shape"][...])
     X = sp.csr_matrix(
         (group["data"][...], group["indices"][...], group["indptr"][...]), shape=(n_cells, n_genes)

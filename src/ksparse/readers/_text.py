@@ -49,7 +49,7 @@ class BoundedReader(io.RawIOBase):
         self._most = max(HARMLESS_BYTES, MAX_RATIO * self.stored)
         self._n_bytes = self._in_line = 0
         is_packed = path.suffix.lower() == ".gz"
-        self._source: Any = gzip.open(path, "rb") if is_packed else path.open("rb")
+        self._source: Any = gzip.GzipFile(path, "rb") if is_packed else path.open("rb")
 
     @property
     def n_lines(self) -> int:

@@ -27,8 +27,9 @@ __all__ = ["probe"]
 # CPU time for small files, and for each byte of large ones; the time on the clock may be so
 # many times as long.
 CPU_SECONDS, CPU_SECONDS_PER_BYTE, WALL_FACTOR = 20.0, 1e-7, 15
-# Memory: what Python and the libraries need, and text that becomes Python objects.
-BYTES, BYTES_PER_BYTE = 2**31, 20
+# Memory, besides what Python and the libraries take: for any file, and text that becomes Python
+# objects.
+BYTES, BYTES_PER_BYTE = 2**28, 20
 # The signal by which the process ends itself when its CPU time is used up; and those that come
 # from other processes or from the system. Any other one is that of a crash.
 TIME_IS_UP = getattr(signal, "SIGPROF", None)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ksparse._errors import InputError
-from ksparse.io.archives import check_declared_size
+from ksparse.io.archives import check_declared_size, check_regular, format_bytes
 from ksparse.readers._format import Format, ReadOptions
+from ksparse.readers._stored import check_matrices
 from ksparse.readers._watched import probe
 
 __all__ = ["ZARR"]
@@ -24,6 +25,8 @@ CODECS = {
     "shuffle", "transpose", "vlen-array", "vlen-bytes", "vlen-utf8", "zfpy", "zlib", "zstd",
 }  # fmt: skip
 METADATA = (".zarray", ".zmetadata", "zarr.json")
+# Text of JSON takes about 25 times its size when it is read.
+JSON, MAX_JSON = (*METADATA, ".zattrs", ".zgroup"), 2**25
 PACKING = ("codecs", "compressor", "compressors", "filters", "index_codecs")
 
 
@@ -42,11 +45,18 @@ def _check_zarr(path: Path, watched: bool) -> None:
     """
     stored, of_all, of_each = 0, 0.0, 0.0
     for file in path.rglob("*"):
-        if file.is_symlink() and path.resolve() not in file.resolve().parents:
+        if file.is_symlink():  # one that stays in the folder might form a circle
             raise InputError(f"{path} refers to another place in {file.name}: copy it there.")
-        if not file.is_file():
+        if file.is_dir():
             continue
-        stored += file.stat().st_size
+        check_regular(file)
+        size = file.stat().st_size
+        stored += size
+        if file.name in JSON and size > MAX_JSON:
+            raise InputError(
+                f"{path} is damaged: {file.relative_to(path)} has {format_bytes(size)} of "
+                f"metadata, and {format_bytes(MAX_JSON)} are read."
+            )
         if file.name in METADATA:
             declared = _check_metadata(path, file)
             if file.parent == path:  # may repeat the metadata of the whole folder
@@ -74,7 +84,9 @@ def _check_metadata(path: Path, file: Path) -> float:
 def _read_zarr(path: Path, options: ReadOptions) -> Any:
     """Return AnnData of a folder."""
     import anndata
+    import zarr
 
+    check_matrices(path, zarr.open_group(path, mode="r"))
     return anndata.read_zarr(path)
 
 
