@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
 
+from conftest import thorough_params
 from ksparse.readers import read
 
 anndata = pytest.importorskip("anndata")
@@ -391,6 +392,149 @@ def test_transposing_is_for_tables(tmp_path):
     write_h5ad(tmp_path / "a.h5ad")
     with pytest.raises(ValueError, match="transpose=True is for tables"):
         read(tmp_path / "a.h5ad", transpose=True)
+
+
+# Values and places that numpy and scipy would convert silently ---------------------------
+
+
+def replace_dataset(path, place, values):
+    with h5py.File(path, "r+") as file:
+        about = dict(file[place].attrs)
+        del file[place]
+        file[place] = values
+        file[place].attrs.update(about)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("a.loom", "matrix"), ("a.loom", "layers/more"), ("a.h5", "matrix/data"), ("a.h5ad", "X/data"),
+     ("a.h5ad", "layers/more")],
+)  # fmt: skip
+def test_complex_values_are_refused(tmp_path, name, place, check):
+    path = tmp_path / name
+    WRITERS[name](path)
+    with h5py.File(path, "r+") as file:
+        if "layers" in place:
+            file[place] = COUNTS.T if name == "a.loom" else COUNTS
+            file[place].attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+        values = file[place][...] + 1j
+    replace_dataset(path, place, values)
+    with pytest.raises(ValueError, match=r"holds complex\S+ values in .*, which must be real"):
+        read(path, check=check)
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+def test_complex_values_in_archives_and_zarr_are_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    np.savez(tmp_path / "a.npz", X=COUNTS + 1j)
+    sp.save_npz(tmp_path / "b.npz", sp.csr_matrix(COUNTS + 1j))
+    for name in ("a.npz", "b.npz"):
+        with pytest.raises(ValueError, match="must be a matrix of numbers, got complex"):
+            read(tmp_path / name)
+    write_zarr(tmp_path / "a.zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="r+")
+    values = group["X/data"][...] + 1j
+    about = dict(group["X/data"].attrs)
+    del group["X/data"]
+    group["X/data"] = values
+    group["X/data"].attrs.update(about)
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    with pytest.raises(ValueError, match="holds complex64 values in X, which must be real"):
+        read(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("a.h5ad", "X/indices"), ("a.h5ad", "X/indptr"), ("a.h5", "matrix/indices"),
+     ("old.h5", "mm10/indptr")],
+)  # fmt: skip
+def test_places_in_hdf5_must_be_whole_numbers(tmp_path, name, place, check):
+    path = tmp_path / name
+    WRITERS[name](path)
+    with h5py.File(path, "r+") as file:
+        values = file[place][...] + 0.25
+    replace_dataset(path, place, values)
+    with pytest.raises(ValueError, match=f"{place} must be whole numbers, got float64"):
+        read(path, check=check)
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+def test_places_in_archives_and_zarr_must_be_whole_numbers(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    X = sp.csr_matrix(COUNTS)
+    for name in ("indices", "indptr"):
+        parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+        parts |= {"format": b"csr", name: parts[name] + 0.25}
+        np.savez(tmp_path / "a.npz", **parts)
+        with pytest.raises(ValueError, match=f"{name} must be whole numbers, got float64"):
+            read(tmp_path / "a.npz")
+    write_zarr(tmp_path / "a.zarr")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="r+")
+    values = group["X/indices"][...].astype(float)
+    about = dict(group["X/indices"].attrs)
+    del group["X/indices"]
+    group["X/indices"] = values
+    group["X/indices"].attrs.update(about)
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    with pytest.raises(ValueError, match="X/indices must be whole numbers, got float64"):
+        read(tmp_path / "a.zarr")
+
+
+# Quotes in tables ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('c,a,b\n"x,1,2\ny,3,4\n"z,5,6\nw,7,8\n', 2),  # rows 2 and 3 become one
+        ('c,a,b\nx,1,2\n"y,3,4\nz"w,5,6\n', 3),
+        ('c,a,b\nx,1,2\ny,3,4\n"z,5,6\n', 4),  # to the end
+        ('"c,a,b\nx",1,2\ny,3,4\n', 1),
+        ('c,a,b\r\nx,1,2\r\n"y\r\n",3,4\r\n', 3),
+        ('c,a,b\nx,1,2\n"y' + "y" * 100_000 + "\n" + "y" * 100_000 + ",3,4\n", 3),
+    ],
+)  # fmt: skip
+def test_a_stray_quote_is_told_with_its_line(tmp_path, text, line):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(ValueError, match=f"line break, which begins in line {line}: remove") as got:
+        read(path)
+    assert str(path) in str(got.value)
+    assert "\n" not in str(got.value)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_quotes_and_empty_lines_are_no_fault(tmp_path, end):
+    path = tmp_path / "t.csv"
+    lines = ['"c","a,b","d""e"', '"x ""1""",1,2', "", "y,3,4", 'z"z,5,6', "", ""]
+    path.write_bytes(end.join(lines).encode())
+    adata = read(path)
+    assert adata.obs_names.tolist() == ['x "1"', "y", 'z"z']
+    assert adata.var_names.tolist() == ["a,b", 'd"e']
+
+
+@pytest.mark.parametrize("n_columns", thorough_params([2_000], [60_000]))
+def test_a_table_of_many_columns_is_read(tmp_path, n_columns):
+    path = tmp_path / "t.csv.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("," + ",".join(f"g{i}" for i in range(n_columns)) + "\n")
+        file.write("x" + ",1" * n_columns + "\ny" + ",0" * n_columns + "\n")
+    assert read(path).shape == (2, n_columns)
+
+
+def test_names_of_a_10x_folder_have_as_many_columns_in_each_line(tmp_path):
+    write_mtx(tmp_path / "m")
+    file = tmp_path / "m" / "features.tsv"
+    file.write_text(file.read_text(encoding="utf-8").replace("\tGene Expression", "", 1), "utf-8")
+    with pytest.raises(
+        ValueError, match=r"features.tsv has 3 columns in line 2, but 2 in the first"
+    ):
+        read(tmp_path / "m")
+    file.write_text("")
+    with pytest.raises(ValueError, match=r"features.tsv is empty"):
+        read(tmp_path / "m")
 
 
 # The registry --------------------------------------------------------------------------

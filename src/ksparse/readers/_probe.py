@@ -121,9 +121,12 @@ class _Hdf5Walk:
         if item.external or item.is_virtual:
             self.outside.append(place)
         elif item.shape is not None:
-            self.declared += max(_n_bytes(item), _chunk_bytes(item))
+            size, chunk_size = _n_bytes(item), _chunk_bytes(item)
+            self.declared += max(size, chunk_size)
             if self.declared > self.max_declared:
                 return
+            if chunk_size > max(HARMLESS_BYTES, 2 * size):
+                raise ValueError(f"{place} has {size} bytes, in a chunk of {chunk_size}")
             if item.id.get_type().detect_class(self.h5py.h5t.REFERENCE):
                 if _n_bytes(item) > SMALL:
                     raise ValueError(f"{place} holds too many references")
@@ -138,7 +141,7 @@ class _Hdf5Walk:
             if self.values or has_references:
                 value = item.attrs[name]
                 if has_references:
-                    self._follow(f"{place}@{name}", value)
+                    self._follow(f"{place or '/'}@{name}", value)
 
     def _follow(self, place: str, value: Any) -> None:
         """Visit what references in a value lead to: it may have no other path."""
@@ -260,7 +263,10 @@ def _limit_memory(n_bytes: int) -> None:
 
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
         most = int(pages) * resource.getpagesize() + n_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)  # which may be raised by nobody else
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def _limit_cpu(seconds: float) -> None:

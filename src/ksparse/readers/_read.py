@@ -50,7 +50,8 @@ def read(
     check : bool, default=True
         Whether to go through .h5ad, .h5, .loom and .zarr in another process first, because the
         libraries that read them may crash on a damaged file. Without it a damaged file may end
-        this process; a file that you trust is read sooner.
+        this process, and chunks that unpack to gigabytes are not noticed; a file that you trust
+        is read sooner.
 
     Returns
     -------
@@ -61,8 +62,8 @@ def read(
     ------
     ValueError
         If the file is damaged, takes too long to check, or is not of a kind that can be read.
-        Nothing in a file is ever executed: pickled objects are refused, and so are links to
-        other files.
+        Nothing in a file is ever executed: pickled objects are refused, and so are links and
+        references to other files, named pipes, and what unpacks to much more than the file holds.
     MemoryError
         If it holds more than fits in memory.
     OSError

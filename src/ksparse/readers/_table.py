@@ -97,7 +97,7 @@ def _head(path: Path, separator: str) -> tuple[list[str], list[str]]:
     """Return the header and the first row."""
     with BoundedReader(path).as_bytes() as file:  # counted before anything is made of them
         n_columns = 1 + max(file.readline().count(separator.encode()) for _ in range(2))
-    check_text_memory(path, f"{n_columns} columns", BYTES_PER_COLUMN * n_columns)
+    check_text_memory(path, f"has {n_columns} columns", BYTES_PER_COLUMN * n_columns)
     with closing(_records(path, separator)) as records:
         _, header = next(records, (0, None))
         _, first = next(records, (0, None))
@@ -126,7 +126,8 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]], Non
                 entries = next(lines, None)
             except csv.Error as error:  # an entry that is too long
                 entries, fault = [], error
-            if lines.line_num > number + 1:
+            is_open = entries is not None and "\n" in "".join(entries[-1:])  # to the end
+            if lines.line_num > number + 1 or is_open:
                 raise InputError(
                     f"{path} has an entry with a line break, which begins in line {number + 1}: "
                     'remove the line break, or the quote (") that stands in that line alone.'
@@ -204,7 +205,7 @@ def _values(
 def _check_memory(path: Path, n_rows: int, n_columns: int, blocks: list[Any]) -> None:
     """Raise if the rows so far take more memory than the file can be meant to."""
     n_values = sum(block.nnz * 2 if sp.issparse(block) else block.size for block in blocks)
-    what = f"at least {n_rows} rows of {n_columns} columns"
+    what = f"has at least {n_rows} rows of {n_columns} columns"
     check_text_memory(path, what, BYTES_PER_ROW * n_rows + 4 * n_values)
 
 

@@ -19,7 +19,8 @@ __all__ = ["TENX_FOLDER"]
 
 MAX_LINE = 100_000  # characters of a line, in any of the files
 MAX_COMMENTS = 2**20  # characters of the comments together
-N_LINES = 2_000_000  # read together
+MAX_VALUE = 100  # characters of a line with a value, on average
+N_LINES, N_NAMES = 2_000_000, 500_000  # values and names that are read together
 # Memory that a line takes: of names, and of matrix.mtx (with the copy that sorts the values).
 BYTES_PER_NAME, BYTES_PER_VALUE = 250, 40
 
@@ -98,18 +99,23 @@ def _names(path: Path) -> Any:
     """Return up to three columns of barcodes.tsv or features.tsv as a data frame of str."""
     import pandas
 
-    rows = []
+    rows: list[list[str]] = []
     with BoundedReader(path, MAX_LINE).as_text() as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             words = line.rstrip("\r\n").split("\t", 3)[:3]
-            if words != [""]:
-                rows.append(words)
-            if len(rows) % N_LINES == 0:
-                check_text_memory(path, f"{len(rows)} lines", BYTES_PER_NAME * len(rows))
+            if words == [""]:
+                continue
+            rows.append(words)
+            if len(words) != len(rows[0]):
+                raise InputError(
+                    f"{path} has {len(words)} columns in line {number}, but {len(rows[0])} in the "
+                    "first line."
+                )
+            if len(rows) % N_NAMES == 0:
+                what = f"has at least {len(rows)} lines"
+                check_text_memory(path, what, BYTES_PER_NAME * len(rows))
     if not rows:
         raise InputError(f"{path} is empty.")
-    if len({len(words) for words in rows}) > 1:
-        raise InputError(f"{path} is damaged: some lines have more columns than others.")
     return pandas.DataFrame(rows, dtype=object)
 
 
@@ -118,13 +124,17 @@ def _matrix(path: Path, cells: tuple[Path, int], genes: tuple[Path, int]) -> Any
 
     `cells` and `genes` are the files with the names, and how many lines these have.
     """
-    with BoundedReader(path, MAX_LINE).as_bytes() as file:
+    reader = BoundedReader(path, MAX_LINE)
+    with reader.as_bytes() as file:
         header = _header(path, file)
         for (names, n_lines), size in ((cells, header.n_cells), (genes, header.n_genes)):
             if n_lines != size:
                 raise InputError(
                     f"{names} has {n_lines} lines, but {path.name} has {size} of them."
                 )
+        n_values = header.n_values
+        check_text_memory(path, f"announces {n_values} values", BYTES_PER_VALUE * n_values)
+        reader.expect(MAX_VALUE * n_values, f"the {n_values} values that it announces")
         entries = _all_entries(path, file, header)
     shape = (header.n_cells, header.n_genes)
     if not entries:
@@ -142,10 +152,9 @@ def _all_entries(path: Path, file: io.BufferedReader, header: _Header) -> list[A
             n_values += len(part[0])
             if n_values > header.n_values:
                 raise InputError(
-                    f"{path} is damaged: it has more than the {header.n_values} values that it "
+                    f"{path} is damaged: it holds more than the {header.n_values} values that it "
                     "announces."
                 )
-            check_text_memory(path, f"at least {n_values} values", BYTES_PER_VALUE * n_values)
             entries.append(part)
     if n_values != header.n_values:
         raise InputError(f"{path} is damaged: it has {n_values} of {header.n_values} values.")

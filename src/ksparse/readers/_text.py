@@ -27,6 +27,8 @@ MAX_LINE = 2**26
 # Text, and what is made of it, may be larger than its file by this factor. Tables of counts,
 # which are mostly zeros, reach 100.
 MAX_RATIO = 250
+# Bytes that may stand beside what is expected, such as empty lines.
+SPACE = 2**20
 CURE = "if you trust it, unpack it with gunzip first."
 
 
@@ -46,6 +48,7 @@ class BoundedReader(io.RawIOBase):
         self.path, self.max_line = path, max_line
         self.stored = path.stat().st_size
         self._n_ends = 0
+        self._expected = ""
         self._most = max(HARMLESS_BYTES, MAX_RATIO * self.stored)
         self._n_bytes = self._in_line = 0
         is_packed = path.suffix.lower() == ".gz"
@@ -64,6 +67,12 @@ class BoundedReader(io.RawIOBase):
         """Return a stream of UTF-8 text that leaves line breaks as they are."""
         return io.TextIOWrapper(self.as_bytes(), encoding="utf-8-sig", newline="")
 
+    def expect(self, n_bytes: int, what: str) -> None:
+        """Lower the limit to what was read, and so many bytes for `what`, with some space."""
+        most = self._n_bytes + n_bytes + SPACE
+        if most < self._most:
+            self._most, self._expected = most, what
+
     def readable(self) -> bool:
         """Return True."""
         return True
@@ -81,6 +90,8 @@ class BoundedReader(io.RawIOBase):
                 f"{self.path} is damaged: line {self.n_lines} has more than "
                 f"{self.max_line} characters."
             )
+        if self._n_bytes > self._most and self._expected:
+            raise InputError(f"{self.path} is damaged: it holds more than {self._expected}.")
         if self._n_bytes > self._most:
             raise InputError(
                 f"{self.path} unpacks to more than {format_bytes(self._most)}, but holds "
@@ -103,7 +114,7 @@ def check_text_memory(path: Path, what: str, n_bytes: float) -> None:
     path : Path
         The file.
     what : str
-        What takes the memory, for the message, such as "300 columns".
+        What takes the memory, for the message, such as "has 300 columns".
     n_bytes : float
         How much that is.
 
@@ -117,12 +128,12 @@ def check_text_memory(path: Path, what: str, n_bytes: float) -> None:
     stored = path.stat().st_size
     if n_bytes > max(HARMLESS_BYTES, MAX_RATIO * stored):
         raise InputError(
-            f"{path} has {what}, which take {format_bytes(n_bytes)} of memory, but holds "
+            f"{path} {what}, which take {format_bytes(n_bytes)} of memory, but holds "
             f"{format_bytes(stored)}: it is damaged, or {CURE}"
         )
     free = available_memory()
     if n_bytes > free:
         raise TooLargeError(
-            f"{path} has {what}, which take {format_bytes(n_bytes)} of memory, and "
+            f"{path} {what}, which take {format_bytes(n_bytes)} of memory, and "
             f"{format_bytes(free)} are free: see ksparse.tl.ksparse on backed files."
         )

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ksparse._errors import InputError
-from ksparse.io.archives import check_declared_size, check_regular, format_bytes
+from ksparse.io.archives import (
+    HARMLESS_BYTES,
+    check_declared_size,
+    check_regular,
+    format_bytes,
+)
 from ksparse.readers._format import Format, ReadOptions
 from ksparse.readers._stored import check_matrices
 from ksparse.readers._watched import probe
@@ -77,7 +82,7 @@ def _check_metadata(path: Path, file: Path) -> float:
     declared = 0.0
     for node in _nodes(tree):
         _check_codecs(path, node)
-        declared += _declared_bytes(node)
+        declared += _declared_bytes(path, node)
     return declared
 
 
@@ -117,8 +122,11 @@ def _check_codecs(path: Path, node: dict[str, Any]) -> None:
                 )
 
 
-def _declared_bytes(node: dict[str, Any]) -> float:
-    """Return the bytes of an array, or of one of its chunks if that is larger."""
+def _declared_bytes(path: Path, node: dict[str, Any]) -> float:
+    """Return the bytes of an array, or of one of its chunks if that is larger.
+
+    Raises InputError if a chunk is much larger than the array: all of it would be unpacked.
+    """
     shape = node.get("shape")
     grid = node.get("chunk_grid")
     chunks = node.get("chunks")
@@ -126,8 +134,14 @@ def _declared_bytes(node: dict[str, Any]) -> float:
         chunks = grid["configuration"].get("chunk_shape")
     if not (isinstance(shape, list) and isinstance(chunks, list)):
         return 0.0
-    size = _item_size(node.get("dtype", node.get("data_type")))
-    return size * max(_product(shape), _product(chunks))
+    item_size = _item_size(node.get("dtype", node.get("data_type")))
+    size, chunk_size = item_size * _product(shape), item_size * _product(chunks)
+    if chunk_size > max(HARMLESS_BYTES, 2 * size):
+        raise InputError(
+            f"{path} announces {format_bytes(chunk_size)} of data in a chunk of an array of "
+            f"{format_bytes(size)}: it is damaged."
+        )
+    return max(size, chunk_size)
 
 
 def _product(numbers: list[Any]) -> float:
