@@ -1,10 +1,11 @@
 """Go through HDF5 files and zarr folders in another process; run as a script.
 
 Libraries may crash on a damaged file, never return, or take all memory. So everything that is
-about to be read is gone through here first: names, attributes, the places of all chunks, text
-and small arrays. The script answers a line of JSON, {"path", "kind", "cpu_seconds", "bytes"},
-by a line: {"declared", "outside"}, or {"error"}, {"memory"} or {"missing"} if that failed. Its
-imports are few, so that it starts quickly.
+about to be read is gone through here first: names, attributes, the places of all chunks, text,
+small arrays, and chunks that may unpack to much more than they should. The script answers a
+line of JSON, {"path", "kind", "cpu_seconds", "bytes"}, by a line: {"declared", "outside"}, or
+{"error"}, {"memory"} or {"missing"} if that failed. Its imports are few, so that it starts
+quickly.
 """
 
 from __future__ import annotations

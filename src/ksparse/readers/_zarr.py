@@ -91,7 +91,7 @@ def _read_zarr(path: Path, options: ReadOptions) -> Any:
     import anndata
     import zarr
 
-    check_matrices(path, zarr.open_group(path, mode="r"))
+    check_matrices(path, zarr.open_group(str(path), mode="r"))
     return anndata.read_zarr(path)
 
 
