@@ -270,10 +270,6 @@ NAMED = re.compile(
     r"|ksparse\.\w+|\w\.\w+\("  # functions of Python
 )
 FIRST = re.compile(rf"(?:{'|'.join(PARAMETER_NAMES)})\b")
-# Modules whose messages the command line cannot reach.
-NOT_IN_THE_SHELL = {
-    "selection.path": "the command line checks the numbers of genes itself",
-}
 
 
 def plain_parts(call):
@@ -314,7 +310,6 @@ def test_messages_name_parameters_by_terms():
     wrong = [
         f"{name}, line {line}: {text}"
         for name, tree in MODULES.items()
-        if name not in NOT_IN_THE_SHELL
         for line, text in untranslated(tree)
     ]
     assert not wrong

@@ -220,10 +220,11 @@ def test_text_is_refused_by_the_name_of_the_argument(fitted, method, data):
     [
         lambda seed: model(random_state=seed).fit(X),
         lambda seed: choose_k(X, [2], random_state=seed),
+        lambda seed: feature_path(X, 3, n_features=[2], random_state=seed),
         lambda seed: stability_selection(X, 3, n_features=2, random_state=seed),
         lambda seed: simulate_counts(30, 200, 2, random_state=seed),
     ],
-    ids=["fit", "choose_k", "stability_selection", "simulate"],
+    ids=["fit", "choose_k", "feature_path", "stability_selection", "simulate"],
 )
 def test_what_is_no_seed_is_refused(run, seed):
     with pytest.raises(InputError, match="random_state=.* must be an integer from 0 to") as caught:

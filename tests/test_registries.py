@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import make_clusters
-from ksparse import KSparse
+from ksparse import KSparse, feature_path
 from ksparse.core.balls import BALLS, Ball
 from ksparse.core.selectors import SELECTORS
 from ksparse.core.selectors.l1 import L1Selector
@@ -48,6 +48,17 @@ def test_another_ball(monkeypatch):
         KSparse(3, ball="euclidean", eta=3.0).fit(X)
     with pytest.raises(ValueError, match=r"selector='l1' selects on the ball l1 only.*give eta"):
         KSparse(3, ball="euclidean", solver="fista", n_features=5).fit(X)
+
+
+def test_a_path_of_radii_takes_another_ball(monkeypatch):
+    monkeypatch.setitem(BALLS, "euclidean", Euclidean())
+    given = {"ball": "euclidean", "solver": "fista", "init": "spectral", "relax": False}
+    path = feature_path(X, 3, etas=[1.0, 3.0], random_state=0, **given)
+    np.testing.assert_array_equal(path.columns["eta"], [1.0, 3.0])
+    np.testing.assert_array_equal(path.columns["n_features"], [X.shape[1]] * 2)
+    assert (path.columns["gap"] <= 1e-4).all()
+    with pytest.raises(ValueError, match="selector='l1' selects on the ball l1 only"):
+        feature_path(X, 3, n_features=[2, 5], random_state=0, **given)
 
 
 class LargestVariance(L1Selector):

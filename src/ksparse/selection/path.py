@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
-from ksparse._errors import InputError
+from ksparse._errors import InputError, Term
 from ksparse._plotting import COLOURS, given_axes
 from ksparse._tables import as_table, render
 from ksparse.core.alternation import Fit
 from ksparse.core.w_step import WStep
 from ksparse.matrix import Floats
 from ksparse.metrics import summary
-from ksparse.params import Inputs, check_count, check_listed
+from ksparse.params import Inputs, check_count, check_listed, check_seed
 from ksparse.search.feature_count import smallest_on_plateau
 from ksparse.search.fit import (
     Prepared,
@@ -196,13 +195,17 @@ def feature_path(
     """
     by_count = etas is None
     if not by_count and n_features is not None:
-        raise InputError("n_features and etas exclude each other: give one.")
+        raise InputError(
+            Term("n_features"), " and ", Term("etas"), " exclude each other: give one."
+        )
     if "eta" in options:
-        raise InputError("feature_path takes no eta: give etas, a sequence of radii.")
+        raise InputError("feature_path takes no eta: give ", Term("etas"), ", a sequence of radii.")
     n_clusters = check_several_clusters(n_clusters)
-    rng = check_random_state(random_state)
-    inputs, _ = read_arguments(X, sample_weight, options, n_clusters=n_clusters)
-    grid = _counts(n_features, inputs.settings.costs) if by_count else _radii(etas)
+    rng = check_seed(random_state)
+    radii = None if by_count else _radii(etas)
+    eta = None if radii is None else radii[0]  # so that no selector is asked for
+    inputs, _ = read_arguments(X, sample_weight, options, n_clusters=n_clusters, eta=eta)
+    grid = _counts(n_features, inputs.settings.costs) if radii is None else radii
     truth = check_true_labels(labels, inputs.X.shape[0])
     components = inputs.settings.n_components
     prepared = prepare(inputs.matrix, components, rng, gram_columns=GRAM_COLUMNS)
@@ -278,10 +281,10 @@ def _radii(etas: Iterable[float] | None) -> Sequence[float]:
     try:
         numbers = [float(eta) for eta in values]
     except (TypeError, ValueError):
-        raise InputError("etas must be numbers > 0.") from None
+        raise InputError(Term("etas"), " must be numbers > 0.") from None
     wrong = [eta for eta in numbers if not 0 < eta < np.inf]
     if wrong:
-        raise InputError(f"etas contains {wrong[0]}: radii must be finite numbers > 0.")
+        raise InputError(Term("etas"), f" contains {wrong[0]}: radii must be finite numbers > 0.")
     return sorted(set(numbers))
 
 
