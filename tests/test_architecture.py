@@ -221,6 +221,12 @@ def private(name):
     return name.startswith("_") and not name.startswith("__")
 
 
+# Private attributes of other libraries, where there is no public way.
+FOREIGN = {
+    ("_compile", "_cache"): "numba lets nobody choose the cache of a function",
+}
+
+
 def test_no_private_attribute_is_used_outside_its_package():
     """`x._name` only where the package itself defines `_name`: in a class, or on `self`."""
     defined = {part_of(name): set() for name in MODULES}
@@ -230,6 +236,8 @@ def test_no_private_attribute_is_used_outside_its_package():
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 defined[part_of(name)].add(node.name)
             elif isinstance(node, ast.Attribute) and private(node.attr):
+                if ast.unparse(node.value) == "os":
+                    continue  # os._exit is public
                 if ast.unparse(node.value) not in ("self", "cls", "super()"):
                     used.append((name, node.lineno, node.attr))
                 elif isinstance(node.ctx, ast.Store):
@@ -241,7 +249,7 @@ def test_no_private_attribute_is_used_outside_its_package():
     wrong = [
         f"{name}, line {line}: {attribute}"
         for name, line, attribute in used
-        if attribute not in defined[part_of(name)]
+        if attribute not in defined[part_of(name)] and (name, attribute) not in FOREIGN
     ]
     assert not wrong
 

@@ -284,8 +284,8 @@ def test_the_command_line_refuses_damaged_results(clustered, tmp_path, capsys, f
     path = tmp_path / "result.h5ad"
     adata.write_h5ad(path)
     line = (
-        f"ksparse: adata.uns['ksparse'] is damaged (model.{field} holds NaN or infinity, which "
-        "should be finite): run ksparse.tl.ksparse again."
+        f"ksparse: uns['ksparse'] is damaged (model.{field} holds NaN or infinity, which should "
+        "be finite): run `ksparse run` again."
     )
     out = str(tmp_path / "out")
     for words in (["predict", str(path), str(path), "-o", out], ["report", str(path), "-o", out]):

@@ -48,8 +48,8 @@ class Marks:
         )  # fmt: skip
         raise InputError(
             f"X changed while it was read: rows {start} to {stop - 1} have {found} when they are "
-            "read again. Give data that stay the same: a file that nobody writes to, or for dask "
-            "X.persist()."
+            "read again. Give data that stay the same: a file that nobody writes to, or a dask "
+            "array that is persisted."
         )
 
 
