@@ -601,6 +601,8 @@ def test_features_that_enter_together_are_cut_to_the_number_with_a_warning(
     with pytest.warns(UserWarning, match=message):
         found = model(2, n_features=n_features, init=labels).fit(container(data))
     assert found.n_features_selected_ == n_features
+    assert found.gap_ > found.solver_tol  # of what was cut
+    assert not found.converged_
 
 
 @pytest.mark.parametrize("n_features", [1, 2])

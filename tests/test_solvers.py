@@ -616,6 +616,12 @@ def test_features_that_enter_together_are_a_tie_cut_to_the_number(n, tied, exact
     assert selected.size == n
     assert selection.tied == bool(tied)
     assert np.abs(strength[selected]).min() >= np.sort(np.abs(strength))[::-1][n - 1]
+    if exact:  # the certificate is that of what is returned, also after the cut
+        at_radius = replace(problem, radius=selection.radius)
+        gap = at_radius.evaluate(selection.solution.weights).gap
+        assert selection.solution.gap == pytest.approx(gap, abs=1e-12)
+        assert selection.solution.converged == (not tied)
+        assert (gap > 1e-3 * problem.scale) == bool(tied)
 
 
 @pytest.mark.parametrize("copies", [2, 3])

@@ -18,13 +18,15 @@ import numpy as np
 from numba import config
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-__all__ = ["limited_threads", "map_parts", "openmp_threads", "split"]
+__all__ = ["blas_threads", "limited_threads", "map_parts", "openmp_threads", "split"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 # With fewer distances than this in an iteration, k-means runs in one thread.
 SMALL_KMEANS = 100_000
+# A fit whose products with the data have fewer multiplications than this runs BLAS in one thread.
+SMALL_PRODUCT = 1e9
 
 _most_threads: int | None = None
 _forked = False
@@ -62,6 +64,24 @@ def openmp_threads(n_distances: float = np.inf) -> Any:
     """
     limit = 1 if _forked or n_distances < SMALL_KMEANS else None
     return _controller().limit(limits=limit, user_api="openmp")
+
+
+def blas_threads(n_multiplications: float, *, in_parallel: bool = False) -> Any:
+    """Return a context for a fit: BLAS uses as many threads as its products are worth.
+
+    Small products wait for their slowest thread. On a machine that is busy with other things,
+    that makes a fit several times as slow as one thread; on an idle one it gains little.
+
+    Parameters
+    ----------
+    n_multiplications : float
+        Multiplications in a product with the data.
+    in_parallel : bool
+        Whether products with parts of the data run at the same time as it is: then each has
+        one thread.
+    """
+    limit = 1 if _forked or in_parallel or n_multiplications < SMALL_PRODUCT else None
+    return _controller().limit(limits=limit, user_api="blas")
 
 
 @cache

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import check_data, n_passes
-from ksparse.params import PAPER, Inputs, read_inputs
+from ksparse.params import DEFAULTS, PAPER, Inputs, read_inputs
 from ksparse.prediction import PredictionMixin, warn_unmet
 from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
@@ -54,9 +54,9 @@ class KSparse(
         graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
         "+dense" (converged with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
-        kept (an earlier one, if the difference is within two standard errors). "auto" tries
-        "graph" and "spectral", and refines the better one by merging
-        clusters that overlap and splitting others, as long as the held-out score gains.
+        kept (an earlier one, if the difference is within one standard error). "auto" tries
+        "graph+dense", "spectral+dense" and "graph", from random numbers of their own: they
+        depend on the data alone.
     selector : {"l1"}, default="l1"
         How `n_features` features are chosen: "l1" finds the radius of the ball at which
         exactly that many have weights.
@@ -68,7 +68,8 @@ class KSparse(
         Whether to refit the projection on the selected features without the l1 bound
         before clustering. The bound shrinks the projection, which blurs clusters.
     n_init : int, default=5
-        k-means++ replicates in every loop, besides a run from the current labels.
+        k-means++ replicates in every loop, besides a run from the current labels. Where
+        several starts are compared, each goes on from its labels alone.
     max_loops : int, default=10
         Largest number of loops of the alternation.
     tol : float or None, default=0.01
@@ -136,23 +137,29 @@ class KSparse(
     eta_ : float
         Radius of the ball.
     gap_ : float
-        Frank-Wolfe gap of the last W-step, relative to half the squared targets: its
-        objective is at most this far from the optimum.
+        Frank-Wolfe gap of `l1_weights_`, relative to half the squared targets: their objective
+        is at most this far from the optimum on the l1 ball. It says nothing about the refit
+        or the clusters. Large where weights were cut to meet `n_features`.
     converged_ : bool
-        Whether labels and features converged within `max_loops`.
+        Whether the gap is below `solver_tol`, and labels and features converged within
+        `max_loops` (a fit that was chosen after its first loop has). If not, there is a
+        ConvergenceWarning, unless ``tol=None``, ``max_loops=1`` or ``solver_tol=0`` say how
+        many iterations there are.
     n_iter_ : int
-        Number of loops, as in `history_`. Where several starts are compared, these are the
-        last loops, from the labels of the chosen one (whose own are counted in `starts_`).
+        Number of loops, as in `history_`.
     cost_history_ : ndarray
-        Cost 1/2 ||Y mu - X W||^2 after each loop.
+        Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, because the targets are taken
+        anew in every loop; only ``targets="projection"``, as in the paper, lets it never rise.
     history_ : dict of ndarray
         Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN where a loop
         was solved without certificate).
     starts_ : dict of list
-        Table of the starts tried: start, score (held-out margin, NaN if there was nothing
-        to compare), score_se, n_features, n_loops, chosen. A later start is chosen if its
-        score is larger by two standard errors of the difference, half by half, which
-        score_se alone does not show.
+        Table of the starts tried: start, score, score_se, n_features, n_loops, chosen. The
+        score is the mean margin between clusters (at most 1; noise is negative) of samples
+        that had no part in choosing the features or fitting the projection, and NaN if there
+        was nothing to compare; its standard error is corrected for the overlap of the halves
+        (Nadeau and Bengio, 2003). A later start is chosen if it is better by more than one
+        standard error of the difference, half by half, which score_se does not show.
     spread_ : float
         Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
@@ -341,29 +348,19 @@ class KSparse(
         n_axes = np.count_nonzero(self.weights_.any(axis=0))  # the others hold no variance
         self._spread = fit.inertia / (inputs.matrix.total_weight * max(1, int(n_axes)))
         if self.max_labels > 1:
-            self._store_memberships(P, inputs)
-        self.eta_, self.gap_, self.converged_ = projection.eta, projection.gap, fit.converged
+            self._store_memberships(P, inputs.weight)
+        self.eta_, self.gap_ = projection.eta, projection.gap
+        certified = projection.gap <= (self.solver_tol or DEFAULTS["solver_tol"])
+        self.converged_ = bool(fit.converged and certified)
         self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
         self.n_features_selected_ = int(np.count_nonzero(self.feature_importances_))
         self.history_ = {name: np.array(values) for name, values in fit.history.items()}
         self.cost_history_, self.n_iter_ = self.history_["cost"], len(fit.history["cost"])
         self.starts_ = result.table
         self.n_passes_ = n_passes(inputs.X)
-        if projection.tied or k < self.n_clusters or k == 1:
-            warn_unmet(self, k, projection.tied, projection.n_asked)
+        if projection.tied or k < self.n_clusters or k == 1 or not self.converged_:
+            warn_unmet(self, k, projection, fit.converged)
         return P.astype(dtype, copy=False)
-
-    def _store_memberships(self, P: Array, inputs: Inputs) -> None:
-        from ksparse.core.memberships import assign_several
-
-        labels, centres = self.labels_.astype(np.intp), self.centroids_.astype(np.float64)
-        several = assign_several(P, labels, centres, int(self.max_labels), inputs.weight)
-        self.memberships_, self.membership_log_odds_ = several.sets, several.log_odds
-        self.membership_centroids_ = several.centroids.astype(inputs.X.dtype)
-
-    def _get_support_mask(self) -> Array:
-        check_is_fitted(self)
-        return self.feature_importances_ > 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputWarning, Term, warn
+from ksparse.core.w_step import Projection
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
@@ -21,8 +22,8 @@ __all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
 Array = NDArray[Any]
 
 
-class FewClustersWarning(InputWarning, ConvergenceWarning):  # type: ignore[misc]
-    """There are fewer clusters than were asked for; a ConvergenceWarning, as in KMeans."""
+class UnmetWarning(InputWarning, ConvergenceWarning):  # type: ignore[misc]
+    """Something did not converge, or there are fewer clusters than were asked for."""
 
 
 def soft_assignment(square_distances: Floats, spread: float) -> Floats:
@@ -33,16 +34,28 @@ def soft_assignment(square_distances: Floats, spread: float) -> Floats:
     return likelihood / likelihood.sum(axis=1, keepdims=True)
 
 
-def warn_unmet(model: Any, n_distinct: int, tied: bool, n_asked: int | None) -> None:
+def warn_unmet(model: Any, n_distinct: int, projection: Projection, loops_converged: bool) -> None:
     """Warn about what a fit was asked for and could not give.
 
     To be called from two functions below the method that the user called.
     """
+    tied, n_asked = projection.tied, projection.n_asked
+    if model.tol is not None and model.max_loops > 1 and not loops_converged:
+        _warn_unconverged(
+            "Labels and features did not converge in ", Term("max_loops", model.max_loops),
+            " loops: give more, or a larger ", Term("tol"), ".",
+        )  # fmt: skip
+    elif 0 < model.solver_tol < projection.gap and not tied:
+        _warn_unconverged(
+            f"The W-step did not converge: its gap is {projection.gap:.2g}, which should be <= ",
+            Term("solver_tol", model.solver_tol), "; give more iterations, ",
+            Term("solver_max_iter"), ".",
+        )  # fmt: skip
     if n_distinct < model.n_clusters:
         warn(
             f"X has {n_distinct} distinct samples, fewer than ",
             Term("n_clusters", model.n_clusters), ": each of them is a cluster, and there are no "
-            "others.", category=FewClustersWarning, stacklevel=5,
+            "others.", category=UnmetWarning, stacklevel=5,
         )  # fmt: skip
     if isinstance(model.n_features, str):
         return
@@ -65,17 +78,40 @@ def warn_unmet(model: Any, n_distinct: int, tied: bool, n_asked: int | None) -> 
         )  # fmt: skip
 
 
+def _warn_unconverged(*text: str | Term) -> None:
+    warn(*text, category=UnmetWarning, stacklevel=6)
+
+
 class PredictionMixin:
     """Projection and prediction from the fitted attributes of `KSparse`."""
 
+    labels_: Array
     weights_: Array
     centroids_: Array
+    feature_importances_: Array
+    memberships_: Array
+    membership_log_odds_: Array
+    membership_centroids_: Array
+    max_labels: int
     mean_: Floats
     scale_: Floats
     _spread: float
     memory_limit: Any
     n_features_in_: int
     feature_names_in_: Array
+
+    def _get_support_mask(self) -> Array:
+        check_is_fitted(self)
+        return self.feature_importances_ > 0
+
+    def _store_memberships(self, P: Floats, sample_weight: Floats | None) -> None:
+        """Set the attributes of samples with several labels."""
+        from ksparse.core.memberships import assign_several
+
+        labels, centres = self.labels_.astype(np.intp), self.centroids_.astype(np.float64)
+        several = assign_several(P, labels, centres, int(self.max_labels), sample_weight)
+        self.memberships_, self.membership_log_odds_ = several.sets, several.log_odds
+        self.membership_centroids_ = several.centroids.astype(self.centroids_.dtype)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         raise NotImplementedError  # the estimator's

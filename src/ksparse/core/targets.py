@@ -9,7 +9,13 @@ import numpy as np
 from ksparse.core.y_step import centroids
 from ksparse.matrix import Floats, Ints, Matrix
 
-__all__ = ["TARGETS", "EmbeddingTargets", "ProjectionTargets", "TargetRule"]
+__all__ = [
+    "TARGETS",
+    "EmbeddingTargets",
+    "ProjectionTargets",
+    "TargetRule",
+    "indicator_targets",
+]
 
 
 class TargetRule(Protocol):
@@ -110,6 +116,15 @@ class ProjectionTargets:
     def first_weights(self, shape: tuple[int, int]) -> Floats:
         """Return the paper's first point: a constant."""
         return np.full(shape, 1.0 / (shape[0] * shape[1]))
+
+
+def indicator_targets(labels: Ints, n_clusters: int, sample_weight: Floats | None) -> Floats:
+    """Return targets that depend on the labels alone: an axis for each cluster, centred.
+
+    A cluster without samples has its axis, too.
+    """
+    sizes = np.bincount(labels, weights=sample_weight, minlength=n_clusters)
+    return np.asarray(np.eye(n_clusters) - sizes / sizes.sum(), dtype=np.float64)
 
 
 TARGETS: dict[str, TargetRule] = {

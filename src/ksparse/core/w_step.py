@@ -184,8 +184,8 @@ class Selection(NamedTuple):
     """The W-step solved for a number of features instead of a radius.
 
     `solution` is at the optimum for `radius`, except for the rows that were cut to meet
-    the number (`tied`). `penalty` is the multiplier of the ball there, `columns` the
-    features that were in the working set.
+    the number (`tied`); its gap says how far from the optimum that leaves it. `penalty` is the
+    multiplier of the ball there, `columns` the features that were in the working set.
     """
 
     solution: Solution

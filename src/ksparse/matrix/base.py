@@ -60,7 +60,7 @@ class Matrix(ABC):
         self.X = X
         self.shape: tuple[int, int] = X.shape
         self.dtype = X.dtype
-        self.sample_weight = sample_weight
+        self.sample_weight, self.standardize = sample_weight, standardize
         self.total_weight = float(self.shape[0] if sample_weight is None else np.sum(sample_weight))
         self.mean, self.variance = self._moments()
         # The same bound as scikit-learn's: what rounding alone could have left.
@@ -78,7 +78,7 @@ class Matrix(ABC):
         """Return a view of some samples of larger data, centred and scaled as those are."""
         part = cls.__new__(cls)
         part.X, part.shape, part.dtype = X, X.shape, X.dtype
-        part.sample_weight = sample_weight
+        part.sample_weight, part.standardize = sample_weight, False
         part.total_weight = float(X.shape[0] if sample_weight is None else np.sum(sample_weight))
         part.mean, part.variance, part.constant, part.factor = frame
         part._prepare()
@@ -91,6 +91,11 @@ class Matrix(ABC):
 
     def _prepare(self) -> None:  # noqa: B027
         """Compute what a kind of storage needs before it multiplies."""
+
+    @property
+    def in_parallel(self) -> bool:
+        """Whether parts of the data are worked on at the same time, by a scheduler."""
+        return False
 
     # What a kind of storage has to provide -------------------------------------------
 

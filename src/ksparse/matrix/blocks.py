@@ -40,12 +40,16 @@ class Blocks(ABC):
         Of all the data; float32 or float64.
     bounds : list of (int, int)
         First row, and row after the last, of each block.
+    in_parallel : bool
+        Whether blocks are worked on at the same time.
     steps : tuple of functions
         What is done to each block when it is read, such as normalisation: functions of the
         rows alone.
     n_passes : int
         How often the data were read.
     """
+
+    in_parallel = False
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -291,6 +295,10 @@ class BlockMatrix(Matrix):
     X: Blocks
     largest: float
     mixed: bool
+
+    @property
+    def in_parallel(self) -> bool:
+        return self.X.in_parallel
 
     def check_shareable(self) -> None:
         self.X.check_shareable()

@@ -31,6 +31,8 @@ class DaskBlocks(Blocks):
         Chunks along features are put together, with a warning.
     """
 
+    in_parallel = True
+
     def __init__(self, array: Any) -> None:
         if array.ndim != 2:
             raise InputError(f"X has {array.ndim} dimensions, but must have 2: samples x features.")

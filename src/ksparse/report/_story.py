@@ -54,8 +54,9 @@ def convergence_text(record: Record) -> str:
     text = f"{end} after {results.n_iter} loop{'' if results.n_iter == 1 else 's'}."
     if np.isfinite(results.gap):
         text += (
-            f" The last projection is certified: its objective is at most {max(results.gap, 0):.1g}"
-            " (relative) above the optimum."
+            " The weights on the l1 ball, which chose the genes, are certified: their objective is "
+            f"at most {max(results.gap, 0):.1g} (relative) above the optimum. The refit of these "
+            "weights and the clusters have no such certificate."
         )
     return text
 

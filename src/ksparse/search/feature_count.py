@@ -8,12 +8,12 @@ from ksparse.core.w_step import WStep
 from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.search.judge import Judge
 
-__all__ = ["PLATEAU", "choose_n_features", "smallest_on_plateau"]
+__all__ = ["PLATEAU", "SEED", "choose_n_features", "smallest_on_plateau"]
 
 SMALLEST, LARGEST, GROWTH = 5, 400, 1.35
 # What share of the best quality counts as good enough.
 PLATEAU = 0.95
-# Seed of the halvings: the number depends on the data alone.
+# Seed of the halvings: what they decide depends on the data alone.
 SEED = 0
 
 
@@ -32,9 +32,7 @@ def smallest_on_plateau(counts: Ints, explained: Floats) -> int:
     return int(np.asarray(counts)[order][first])
 
 
-def choose_n_features(
-    matrix: Matrix, embedding: Floats, labels: Ints, n_clusters: int, w_step: WStep
-) -> int:
+def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WStep) -> int:
     """Return the smallest number of features that explains the clusters nearly as well as any.
 
     For the labels of the first start and a grid of numbers of features (5, 7, 9, 12, ... up
@@ -52,6 +50,6 @@ def choose_n_features(
     n_steps = int(np.log(top / SMALLEST) / np.log(GROWTH)) + 1
     grid = {max(round(SMALLEST * GROWTH**i), n_free, 1) for i in range(n_steps)} | {top}
     counts = np.array(sorted(grid))
-    judge = Judge(matrix, embedding, n_clusters, np.random.RandomState(SEED), n_halvings=2)
+    judge = Judge(matrix, n_clusters, np.random.RandomState(SEED), n_halvings=2)
     scores = judge.along(labels, w_step, counts.tolist())
     return smallest_on_plateau(counts, np.array([score.explained.mean() for score in scores]))

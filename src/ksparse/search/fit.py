@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
+from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
 from ksparse.core.w_step import Projection, WStep, solve_w_step
 from ksparse.core.y_step import centroids, distances, fill_empty, inertia_of, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
-from ksparse.search.feature_count import choose_n_features
+from ksparse.search.feature_count import SEED, choose_n_features
+from ksparse.search.judge import Judge, mean_and_error
 from ksparse.search.search import Candidate, search
 from ksparse.search.settings import Loop, Record, Settings
 from ksparse.starts import STARTS, Embedding, StartData
@@ -33,10 +36,13 @@ __all__ = [
     "w_step_for",
 ]
 
-# The graph comes first, and wins ties: it involves no random choice.
-AUTO_STARTS = ("graph", "spectral")
+# What "auto" tries. Of equally good ones the first is taken, so the one that involves least
+# chance comes first.
+AUTO_STARTS = ("graph+dense", "spectral+dense", "graph")
 # How many times the tolerance of the labels the selected features may change.
 FEATURE_TOL = 5
+# The tolerance of the labels by which convergence is told where none is given.
+USUAL_TOL = 0.01
 HISTORY = ("cost", "labels_changed", "n_features", "eta", "gap")
 
 Result = TypeVar("Result")
@@ -63,9 +69,6 @@ class Observer:
 
     on_step: Callable[[str], object] = lambda step: None
     record: Record = NO_RECORD
-
-
-ALONE = Observer()
 
 
 @dataclass(frozen=True)
@@ -129,10 +132,17 @@ def prepare(
     """
     observer.on_step("embedding")
     rank = max(n_components - 1, 1)
-    norm, U, s = observer.record.once("embedding", lambda: decompose(matrix, rank, rng))
+    with _threads_for(matrix, n_components):
+        norm, U, s = observer.record.once("embedding", lambda: decompose(matrix, rank, rng))
     scaled = matrix.scaled(norm)
     gram = GramCache(scaled) if gram_columns is None else GramCache(scaled, gram_columns)
     return Prepared(scaled, U, s, gram)
+
+
+def _threads_for(matrix: Matrix, n_components: int) -> Any:
+    """Return a context with as many threads as products with the data are worth."""
+    m, d = matrix.shape
+    return blas_threads(float(m) * d * n_components, in_parallel=matrix.in_parallel)
 
 
 @dataclass(frozen=True)
@@ -151,51 +161,65 @@ def fit_prepared(
     observer: Observer = Observer(),
 ) -> SearchResult:
     """Choose the number of features if that is asked for, and fit from all starts."""
+    with _threads_for(prepared.matrix, settings.n_components):
+        return _fit_prepared(prepared, settings, rng, observer)
+
+
+def _fit_prepared(
+    prepared: Prepared, settings: Settings, rng: np.random.RandomState, observer: Observer
+) -> SearchResult:
     k, matrix, once = settings.n_clusters, prepared.matrix, observer.record.once
-    starts, refine = _expanded_starts(settings, matrix.shape[0])
+    starts = _expanded_starts(settings, matrix.shape[0])
     names = [start if isinstance(start, str) else "labels" for start in starts]
     embedding = prepared.embedding(settings.n_components)
     data = StartData(matrix, embedding, k, settings.sigma)
+    # Where several starts are compared, they depend on the data alone.
+    start_rng = rng if len(starts) == 1 else np.random.RandomState(SEED)
 
     @cache
     def start_labels(i: int) -> Ints:
         start = starts[i]
         if not isinstance(start, str):
             return start
-        return once("start", lambda: STARTS[start].labels(data, rng))
+        known = data.known.get(STARTS[start])  # another start may have begun with it
+        return once(
+            "start", lambda: STARTS[start].labels(data, start_rng) if known is None else known
+        )
 
     n_features = settings.n_features
     if n_features is None and settings.eta is None:
         observer.on_step("number of features")
         first, w_step = start_labels(0), w_step_for(settings, 1)
-        n_features = once(
-            "count", lambda: choose_n_features(matrix, embedding.rows, first, k, w_step)
-        )
+        n_features = once("count", lambda: choose_n_features(matrix, first, k, w_step))
     problem = prepared.alternation(settings, w_step_for(settings, n_features), embedding.rows)
 
-    def finish(labels: Ints, max_loops: int, certify: bool) -> Fit:
-        loop = replace(settings.loop, max_loops=min(max_loops, settings.loop.max_loops))
-        return converge(problem, labels, loop, rng, certify=certify, record=observer.record)
+    def finish(problem: Alternation, labels: Ints, certify: bool = False) -> Fit:
+        return converge(
+            problem, labels, settings.loop, rng, certify=certify, record=observer.record
+        )
 
-    if len(starts) > 1 or refine:
+    if len(starts) > 1:
+        judge = Judge(matrix, k, np.random.RandomState(SEED))
+        one_loop = partial(fit_labels, reassign=True)
         fit, tried, best = search(
-            problem, embedding.scores, names, start_labels, finish, rng,
-            refine=refine, on_step=observer.on_step, once=once,
+            problem, names, start_labels, finish, one_loop, judge,
+            on_step=observer.on_step, once=once,
         )  # fmt: skip
         return SearchResult(fit, _table(tried, best))
     observer.on_step(names[0])
-    fit = finish(start_labels(0), settings.loop.max_loops, True)
-    return SearchResult(fit, _table([Candidate(names[0], np.array([np.nan]), fit)], 0))
+    first = start_labels(0)
+    fit = finish(problem, first, certify=True)
+    return SearchResult(fit, _table([Candidate(names[0], first, fit, None)], 0))
 
 
 def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
     """Return a table of fits that were tried: one row each, with mean and error of scores."""
     names = ("start", "score", "score_se", "n_features", "n_loops", "chosen")
     table: dict[str, list[Any]] = {name: [] for name in names}
-    for i, (name, scores, fit) in enumerate(tried):
-        error = scores.std(ddof=1) / np.sqrt(scores.size) if scores.size > 1 else np.nan
+    for i, (name, _, fit, scores) in enumerate(tried):
+        score, error = (np.nan, np.nan) if scores is None else mean_and_error(scores.margin)
         n_features, n_loops = fit.projection.selected.size, len(fit.history["cost"])
-        row = (name, float(scores.mean()), float(error), int(n_features), n_loops, i == chosen)
+        row = (name, score, error, int(n_features), n_loops, i == chosen)
         for column, value in zip(names, row, strict=True):
             table[column].append(value)
     return table
@@ -216,17 +240,15 @@ def w_step_for(settings: Settings, n_features: int | None) -> WStep:
     )
 
 
-def _expanded_starts(settings: Settings, n_samples: int) -> tuple[list[str | Ints], bool]:
-    """Return the starts that "auto" stands for, and whether the best of them is refined."""
+def _expanded_starts(settings: Settings, n_samples: int) -> list[str | Ints]:
+    """Return the starts, with those that "auto" stands for in its place."""
     if settings.n_clusters == 1:
-        return [np.zeros(n_samples, dtype=np.intp)], False
+        return [np.zeros(n_samples, dtype=np.intp)]
     starts: list[str | Ints] = []
-    refine = False
     for start in settings.starts:
         is_auto = isinstance(start, str) and start == "auto"
-        refine |= is_auto
         starts += AUTO_STARTS if is_auto else [start]
-    return starts, refine
+    return starts
 
 
 def converge(
@@ -252,7 +274,7 @@ def converge(
         return certify and (
             problem.rule.monotone
             or state.projection is None
-            or _converged(loop, state)
+            or (loop.tol is not None and _converged(loop, state))
             or state.n_loops + 1 == loop.max_loops
         )
 
@@ -265,29 +287,46 @@ def converge(
     for state in record.states("loop", resume):
         _append(history, state)
         was_exact, before = exact(before), state
-        if state.n_loops == loop.max_loops or (_converged(loop, state) and was_exact == certify):
+        done = loop.tol is not None and _converged(loop, state) and was_exact == certify
+        if state.n_loops == loop.max_loops or done:
             break
     return _as_fit(problem, state, history, _converged(loop, state))
 
 
 def _converged(loop: Loop, state: State) -> bool:
-    """Whether labels and features changed no more in the last loop than the tolerance."""
-    return (
-        loop.tol is not None
-        and state.labels_changed <= loop.tol
-        and state.features_changed <= FEATURE_TOL * loop.tol
+    """Return whether labels and features changed no more in the last loop than the tolerance.
+
+    Without a tolerance (all loops are run), whether they changed no more than by the usual one.
+    """
+    tol = USUAL_TOL if loop.tol is None else loop.tol
+    return state.labels_changed <= tol and state.features_changed <= FEATURE_TOL * tol
+
+
+def fit_labels(
+    problem: Alternation,
+    labels: Ints,
+    *,
+    last: Projection | None = None,
+    certify: bool = True,
+    reassign: bool = False,
+) -> Fit:
+    """Return the fit with one W-step, for given labels.
+
+    With `reassign`, every sample gets the label of the nearest centroid in the end; the
+    centroids stay those of the given labels, so that they predict what is returned.
+    """
+    mu, k = problem.targets(labels, None), problem.n_clusters
+    W = solve_w_step(
+        problem.matrix, labels, mu, problem.w_step, gram=problem.gram, last=last, certify=certify
     )
-
-
-def fit_labels(problem: Alternation, labels: Ints) -> Fit:
-    """Return the fit with one W-step, for labels that stay as they are."""
-    mu = problem.targets(labels, None)
-    W = solve_w_step(problem.matrix, labels, mu, problem.w_step, gram=problem.gram)
     P = problem.matrix.project(W.weights)
     weight = problem.matrix.sample_weight
-    centres = centroids(P, labels, problem.n_clusters, weight)
-    inertia = inertia_of(P, centres[labels], weight)
-    state = State(labels, 1, W, centres, inertia, 0.0, 0.0, P)
+    centres, changed = centroids(P, labels, k, weight), 0.0
+    if reassign:
+        nearest = fill_empty(P, distances(P, centres).argmin(axis=1), k)
+        changed = 1.0 - float(adjusted_rand_score(labels, nearest))
+        labels = nearest
+    state = State(labels, 1, W, centres, inertia_of(P, centres[labels], weight), changed, 0.0, P)
     history: dict[str, list[float]] = {name: [] for name in HISTORY}
     _append(history, state)
     return _as_fit(problem, state, history, True)
@@ -338,22 +377,11 @@ def label_all(
     *,
     reassign: bool = True,
 ) -> Labelled:
-    """Label all samples, those without weight included, by their nearest centroids.
+    """Label all samples X, those without weight included, by their nearest centroids.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or blocks
-        All samples.
-    rows : ndarray of int or None
-        The samples that were fitted (None: all).
-    sample_weight : ndarray or None
-        Weight of each of all samples.
-    matrix : Matrix
-        The view that was fitted.
-    fit : Fit
-        The result.
-    reassign : bool
-        False keeps the labels of the fit for the samples that were fitted.
+    `rows` are the samples that were fitted (None: all), `sample_weight` has a weight for each of
+    all samples, `matrix` is the view that was fitted. Without `reassign`, samples that were
+    fitted keep the labels of the fit.
     """
     k, P = fit.centroids.shape[0], fit.projected
     if rows is not None:

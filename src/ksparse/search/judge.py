@@ -1,4 +1,4 @@
-"""Judge a finished clustering without true labels, on samples held out.
+"""Judge clusters without true labels, on samples held out.
 
 The cost cannot compare two fits (it is smallest where nothing is projected). What can
 is whether the clusters stay apart on samples that had no part in finding the features:
@@ -6,6 +6,12 @@ the features and centroids are fitted on one half of the samples with their labe
 other half is projected, and every sample there is scored by its margin between its own
 and the nearest other centroid. The mean is taken by cluster first, so a large cluster that
 is easy to agree on does not hide small ones that are not.
+
+What is held out, and what is not: of the samples that are scored, neither data nor labels
+have any part in the choice of features (nor in that of the candidates for it), in the
+weights, the centroids, the mean or the scale of the features. The labels that are judged
+were found with all samples. So labels that have nothing to do with the data score 0,
+whatever the number of features; labels that follow noise may score a little more.
 """
 
 from __future__ import annotations
@@ -17,18 +23,17 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from ksparse.core.targets import EmbeddingTargets
-from ksparse.core.w_step import Projection, WStep, refit, solve_w_step, w_step_problem
+from ksparse.core.targets import indicator_targets
+from ksparse.core.w_step import Problem, Projection, WStep, refit, solve_w_step, w_step_problem
 from ksparse.core.y_step import centroids, distances, margins_of
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix, project_samples
 
-__all__ = ["Judge", "Scores"]
+__all__ = ["Judge", "Scores", "mean_and_error"]
 
 # At most so many samples are judged. Features are selected among so many times their
 # number, but among no more than so many others.
 MAX_SAMPLES = 5_000
 POOL, MAX_POOL = 5, 500
-TARGET_RULE = EmbeddingTargets()
 
 
 class Scores(NamedTuple):
@@ -37,11 +42,13 @@ class Scores(NamedTuple):
     Attributes
     ----------
     margin : ndarray
-        Mean margin of the held-out samples between centroids, by cluster first.
+        Mean margin of the held-out samples between centroids, by cluster first. A cluster
+        that is not in the other half has the lowest margin, -1.
     agreement : ndarray
         Adjusted Rand index of the labels and of the nearest centroids.
     explained : ndarray
-        Share of the squared targets that the projection explains.
+        Share of the squared targets that the projection explains; negative if it is farther
+        from them than their mean.
     """
 
     margin: Floats
@@ -49,13 +56,29 @@ class Scores(NamedTuple):
     explained: Floats
 
 
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """Return the mean of scores on halves, and its standard error (NaN for a single one).
+
+    Halves of different halvings overlap, and the two of a halving share no sample but one
+    fit each: the values are not independent, and their spread divided by the root of their
+    number is too small. This is the corrected error of Nadeau and Bengio (2003), in which
+    the share of test to training samples, here 1, is added to 1 / n.
+    """
+    if values.size < 2:
+        return float(values.mean()) if values.size else np.nan, np.nan
+    return float(values.mean()), float(values.std(ddof=1) * np.sqrt(1 / values.size + 1))
+
+
 class _Half(NamedTuple):
-    """The samples that are fitted: data, the clusters among them, labels and targets."""
+    """Samples that are fitted and samples held out, with the features that may be selected."""
 
     matrix: Matrix
-    present: Ints
     labels: Ints
     targets: Floats
+    costs: Floats
+    test: Floats
+    truth: Ints
+    mass: Floats
 
 
 class Judge:
@@ -65,8 +88,6 @@ class Judge:
     ----------
     matrix : Matrix
         The data.
-    embedding : ndarray
-        Spectral coordinates, in which targets are taken.
     n_clusters : int
         Number of clusters.
     rng : RandomState
@@ -80,7 +101,6 @@ class Judge:
     def __init__(
         self,
         matrix: Matrix,
-        embedding: Floats,
         n_clusters: int,
         rng: np.random.RandomState,
         *,
@@ -90,61 +110,39 @@ class Judge:
         m = matrix.shape[0]
         self.n_clusters, self.max_features = n_clusters, max_features
         self.samples: Ints | None = None
-        self.matrix, self.embedding = matrix, embedding
+        self.matrix = matrix
         if m > MAX_SAMPLES:
             self.samples = np.sort(rng.choice(m, MAX_SAMPLES, replace=False))
             self.matrix = matrix.rows(self.samples)
-            self.embedding = embedding[self.samples]
         self.halvings = [rng.permutation(self.matrix.shape[0]) for _ in range(n_halvings)]
+        self._spread = None
+        if matrix.standardize:
+            self._spread = [self._deviation(train) for train, _ in self.halves()]
 
     def __call__(self, labels: Ints, w_step: WStep, n_selected: int) -> Scores:
         """Return the scores of the labels."""
         n_features = min(n_selected, self.max_features or n_selected)
-        labels, w_step, data = self._data(labels, w_step, n_features)
-        scores: list[tuple[float, float, float]] = []
-        last: Projection | None = None  # halves are alike: the next one begins with its features
-        for train, test in self.halves():
-            half = self._half(data, labels, train)
-            last = solve_w_step(
-                half.matrix, half.labels, half.targets, w_step, last=last, certify=False
-            )
-            scores.append(self._score(half, last.weights, data, labels, test))
+        scores = [_score(half, W.weights) for half, W in self._fitted(labels, w_step, n_features)]
         return Scores(*np.array(scores).T)
 
     def held_out(self, labels: Ints, w_step: WStep, n_selected: int) -> list[Floats]:
         """Return every half in the projection fitted on the other half."""
-        labels, w_step, data = self._data(labels, w_step, n_selected)
-        projected = []
-        for train, test in self.halves():
-            half = self._half(data, labels, train)
-            W = solve_w_step(half.matrix, half.labels, half.targets, w_step, certify=False)
-            projected.append(_project(half, W.weights, data[test]))
-        return projected
+        return [_project(half, W.weights) for half, W in self._fitted(labels, w_step, n_selected)]
 
     def along(self, labels: Ints, w_step: WStep, counts: Sequence[int]) -> list[Scores]:
         """Return scores of the labels for several numbers of features (increasing).
 
         One path of the selector for each half gives them all.
         """
-        labels, w_step, data = self._data(labels, w_step, max(counts))
         scores = []
-        for train, test in self.halves():
-            half = self._half(data, labels, train)
-            problem = w_step_problem(half.matrix, half.labels, half.targets, w_step)
+        for half in self._halves(labels, w_step, max(counts)):
+            problem = w_step_problem(
+                half.matrix, half.labels, half.targets, replace(w_step, costs=half.costs)
+            )
             for selected in w_step.selector.select_path(problem, counts):
-                weights = refit(problem, selected, w_step.ridge)
-                scores.append(self._score(half, weights, data, labels, test))
+                scores.append(_score(half, refit(problem, selected, w_step.ridge)))
         table = np.array(scores).reshape(-1, len(counts), 3)
         return [Scores(*table[:, i].T) for i in range(len(counts))]
-
-    def _data(self, labels: Ints, w_step: WStep, n_features: int) -> tuple[Ints, WStep, Floats]:
-        """Return labels, settings and dense data of the samples and features to judge with."""
-        n_features = max(1, n_features)
-        if self.samples is not None:
-            labels = labels[self.samples]
-        w_step = replace(w_step, n_features=n_features, eta=None, relax=True)
-        pool = self._pool(labels, w_step, min(POOL * n_features, n_features + MAX_POOL))
-        return labels, replace(w_step, costs=w_step.costs[pool]), self.matrix.columns(pool)
 
     def halves(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield samples to fit and samples held out, for every half of every halving."""
@@ -153,43 +151,98 @@ class Judge:
             yield order[:middle], order[middle:]
             yield order[middle:], order[:middle]
 
-    def _half(self, data: Floats, labels: Ints, train: Ints) -> _Half:
-        present, known = np.unique(labels[train], return_inverse=True)
+    def _fitted(
+        self, labels: Ints, w_step: WStep, n_features: int
+    ) -> Iterator[tuple[_Half, Projection]]:
+        """Yield every half with the projection that is fitted on it."""
+        w_step = replace(w_step, n_features=max(1, n_features), eta=None, relax=True)
+        for half in self._halves(labels, w_step, n_features):
+            step = replace(w_step, costs=half.costs)
+            yield half, solve_w_step(half.matrix, half.labels, half.targets, step, certify=False)
+
+    def _halves(self, labels: Ints, w_step: WStep, n_features: int) -> Iterator[_Half]:
+        """Yield the halves with those features that may be selected on them."""
+        if self.samples is not None:
+            labels = labels[self.samples]
+        n_features = max(1, n_features)
+        size = min(POOL * n_features, n_features + MAX_POOL)
+        pools = self._pools(labels, w_step, size)
+        union = np.unique(np.concatenate(pools))
+        data = self.matrix.columns(union)
         weight = self.matrix.sample_weight
-        half = as_matrix(data[train], sample_weight=None if weight is None else weight[train])
-        targets = TARGET_RULE.targets(half, self.embedding[train], known, present.size)
-        return _Half(half, present, known, targets)
+        for i, ((train, test), pool) in enumerate(zip(self.halves(), pools, strict=True)):
+            places = np.searchsorted(union, pool)
+            unit = 1.0 if self._spread is None else self._spread[i][pool]
+            fitted = as_matrix(
+                data[np.ix_(train, places)] / unit,
+                sample_weight=None if weight is None else weight[train],
+            )
+            yield _Half(
+                fitted,
+                labels[train],
+                indicator_targets(labels[train], self.n_clusters, fitted.sample_weight),
+                w_step.costs[pool],
+                data[np.ix_(test, places)] / unit,
+                labels[test],
+                np.ones(test.size) if weight is None else weight[test],
+            )
 
-    def _pool(self, labels: Ints, w_step: WStep, size: int) -> Ints:
-        """Return the features that may be selected: the others are too little correlated."""
-        targets = TARGET_RULE.targets(self.matrix, self.embedding, labels, self.n_clusters)
-        problem = w_step_problem(self.matrix, labels, targets, w_step)
-        return w_step.selector.candidates(problem, size)
+    def _pools(self, labels: Ints, w_step: WStep, size: int) -> list[Ints]:
+        """Return for every half the features that may be selected on it.
 
-    def _score(
-        self, half: _Half, weights: Floats, data: Floats, labels: Ints, test: Ints
-    ) -> tuple[float, float, float]:
-        """Return margin, agreement and explained share of the samples held out."""
-        test = test[np.isin(labels[test], half.present)]
-        if test.size == 0:
-            return 0.0, 0.0, 0.0
-        k = half.present.size
-        truth = np.searchsorted(half.present, labels[test])
-        known = half.matrix.project(weights)
-        centres = centroids(known, half.labels, k, half.matrix.sample_weight)
-        projected = _project(half, weights, data[test])
-        square = distances(projected, centres)
-        weight = self.matrix.sample_weight
-        mass = np.ones(test.size) if weight is None else weight[test]
-        sizes = np.bincount(truth, weights=mass, minlength=k)
-        sums = np.bincount(truth, weights=mass * margins_of(square, truth), minlength=k)
-        by_cluster = sums[sizes > 0] / sizes[sizes > 0]
-        agreement = adjusted_rand_score(truth, square.argmin(axis=1))
-        left = float(mass @ ((half.targets[truth] - projected) ** 2).sum(axis=1))
-        total = float(mass @ (half.targets[truth] ** 2).sum(axis=1))
-        explained = 1 - left / total if total > 0 else 0.0
-        return float(by_cluster.mean()), float(agreement), explained
+        The others are too little correlated with the targets there. Sums by cluster of both
+        halves of a halving come from one pass over the data.
+        """
+        k, weight = self.n_clusters, self.matrix.sample_weight
+        pools: list[Ints] = []
+        for order in self.halvings:
+            second = np.zeros(order.size, dtype=np.intp)
+            second[order[order.size // 2 :]] = 1
+            groups = labels + k * second
+            sums = self.matrix.cluster_sums(groups, 2 * k)
+            sizes = np.bincount(groups, weights=weight, minlength=2 * k)
+            for side in (slice(0, k), slice(k, 2 * k)):
+                part, n = sums[side], sizes[side]
+                centred = part - np.outer(n, part.sum(axis=0) / max(n.sum(), np.finfo(float).tiny))
+                correlation = centred.T @ (np.eye(k) - n / max(n.sum(), np.finfo(float).tiny))
+                if self._spread is not None:
+                    correlation /= self._spread[len(pools)][:, None]
+                problem = Problem(self.matrix, correlation, 1.0, np.inf, w_step.costs)
+                pools.append(w_step.selector.candidates(problem, size))
+        return pools
+
+    def _deviation(self, train: Ints) -> Floats:
+        """Return the standard deviations of scaled features among some of the samples."""
+        half = self.matrix.rows(train)
+        deviation = np.sqrt(half.variance) * self.matrix.factor
+        return np.where(half.constant, 1.0, deviation)
 
 
-def _project(half: _Half, weights: Floats, samples: Floats) -> Floats:
-    return project_samples(samples, half.matrix.mean, half.matrix.factor, weights)
+def _project(half: _Half, weights: Floats) -> Floats:
+    """Return the samples held out in a projection."""
+    return project_samples(half.test, half.matrix.mean, half.matrix.factor, weights)
+
+
+def _score(half: _Half, weights: Floats) -> tuple[float, float, float]:
+    """Return margin, agreement and explained share of the samples held out."""
+    k = half.targets.shape[0]
+    mass, truth = half.mass, half.truth
+    sizes = np.bincount(truth, weights=mass, minlength=k)
+    if not sizes.any():
+        return 0.0, 0.0, 0.0
+    projected = _project(half, weights)
+    known = half.matrix.project(weights)
+    fitted = np.bincount(half.labels, minlength=k) > 0
+    centres = centroids(known, half.labels, k, half.matrix.sample_weight)
+    square = distances(projected, centres)
+    square[:, ~fitted] = np.inf  # there is no such centroid
+    seen = fitted[truth]
+    margin = np.full(truth.size, -1.0)
+    margin[seen] = margins_of(square[seen], truth[seen])
+    by_cluster = np.bincount(truth, weights=mass * margin, minlength=k)[sizes > 0]
+    agreement = adjusted_rand_score(truth, square.argmin(axis=1))
+    aims = half.targets[truth]
+    left = float(mass @ ((aims - projected) ** 2).sum(axis=1))
+    total = float(mass @ (aims**2).sum(axis=1))
+    explained = 1 - left / total if total > 0 else 0.0
+    return float((by_cluster / sizes[sizes > 0]).mean()), float(agreement), explained

@@ -1,71 +1,78 @@
-"""Several starts, compared on held-out samples, and a refinement of the winner."""
+"""Several starts, compared on held-out samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from ksparse.core.alternation import Alternation, Fit
 from ksparse.matrix import Floats, Ints
-from ksparse.search.judge import Judge
-from ksparse.search.refine import proposals
+from ksparse.search.judge import Judge, Scores, mean_and_error
 
 __all__ = ["Candidate", "search"]
 
-# Split and merge: moves tried at most, and loops of the alternation in each.
-MAX_TRIALS = 6
-TRIAL_LOOPS = 3
-# A move that leads back to labels this close (ARI) to those it came from is no move.
-SAME_LABELS = 0.995
-
-# More loops than any fit runs: its own limit applies.
-ALL_LOOPS = 2**31
-
 
 class Candidate(NamedTuple):
-    """A finished fit, where it came from, and its held-out scores (one for each half)."""
+    """A fit that is compared with others.
+
+    Attributes
+    ----------
+    name : str
+        The start.
+    given : ndarray of int
+        The labels that its projection was fitted to.
+    fit : Fit
+        The fit; its labels are those that are judged, and returned if it is chosen.
+    scores : Scores or None
+        Held-out scores; None if there is nothing to compare with.
+    """
 
     name: str
-    scores: Floats
+    given: Ints
     fit: Fit
+    scores: Scores | None
 
 
 def search(
     problem: Alternation,
-    scores: Floats,
     names: Sequence[str],
     start_labels: Callable[[int], Ints],
-    finish: Callable[[Ints, int, bool], Fit],
-    rng: np.random.RandomState,
+    converge: Callable[[Alternation, Ints], Fit],
+    fit_labels: Callable[..., Fit],
+    judge: Judge,
     *,
-    refine: bool,
     on_step: Callable[[str], object],
     once: Callable[[str, Callable[[], Any]], Any],
 ) -> tuple[Fit, list[Candidate], int]:
-    """Finish a fit from every start, keep the best by the held-out score, refine it.
+    """Fit from every start, and keep the best by scores on held-out samples.
 
-    A later start or a move replaces the best one so far only if it is better by more than two
-    standard errors: among equals, the order of the starts decides and not chance.
+    From every start there are two fits: one loop, which stays close to the labels of the start,
+    and loops until labels and features have converged, in which k-means may lead away from
+    clusters that are no balls. The one whose labels the features explain better on held-out
+    samples represents the start. Starts are compared by held-out margins, in their order: a later
+    one is taken only if it is better by more than one standard error of the difference, which
+    is corrected for the overlap of the halves. Among equals, the order decides and not chance.
+
+    The fit that is returned is the one that was judged, with a certified W-step.
 
     Parameters
     ----------
     problem : Alternation
         What all fits share.
-    scores : ndarray
-        Principal component scores, in which splits are sought.
     names : sequence of str
         Names of the starts.
     start_labels : callable
         ``start_labels(i)`` returns the labels of the i-th start.
-    finish : callable
-        ``finish(labels, max_loops, certify)`` returns a finished fit.
-    rng : RandomState
-        Seeds the halvings and the splits.
-    refine : bool
-        Whether to split and merge clusters of the best fit.
+    converge : callable
+        ``converge(problem, labels)`` returns a fit whose loops have converged.
+    fit_labels : callable
+        ``fit_labels(problem, labels, last=..., certify=...)`` returns the fit of one loop, in
+        which every sample joins the nearest centroid.
+    judge : Judge
+        Scores labels.
     on_step : callable
         Is told the name of every step.
     once : callable
@@ -74,50 +81,63 @@ def search(
     Returns
     -------
     Fit
-        The certified fit from the labels of the best candidate.
+        The best one, certified.
     list of Candidate
-        All that were tried.
+        One for each start.
     int
         Which of them is the best.
     """
-    k, w_step = problem.n_clusters, problem.w_step
-    judge = Judge(problem.matrix, problem.embedding, k, rng)
+    # From the labels of a start: other runs of k-means would only add chance.
+    warm = replace(problem, n_init=0)
 
-    def judged(name: str, fit: Fit) -> Candidate:
+    def judged(name: str, given: Ints, before: Fit | None) -> Candidate:
+        last = None if before is None else before.projection
+        fit = fit_labels(warm, given, last=last, certify=False)
+        if before is not None:
+            fit = replace(fit, history=before.history, converged=before.converged)
         n_selected = fit.projection.selected.size
-        margin = once("score", lambda: judge(fit.labels, w_step, n_selected).margin)
-        return Candidate(name, margin, fit)
+        scores = once("score", lambda: tuple(judge(fit.labels, problem.w_step, n_selected)))
+        return Candidate(name, given, fit, Scores(*scores))
 
     tried: list[Candidate] = []
     best = 0
     for i, name in enumerate(names):
         on_step(name)
-        tried.append(judged(name, finish(start_labels(i), ALL_LOOPS, False)))
+        first = judged(name, start_labels(i), None)
+        loops = converge(warm, first.given)
+        last = judged(name, loops.labels, loops)
+        tried.append(last if _explained(last) >= _explained(first) else first)
         if _better(tried[-1], tried[best]):
-            best = len(tried) - 1
+            best = i
+    on_step("certificate")
+    chosen = tried[best]
+    fit = fit_labels(warm, chosen.given, last=chosen.fit.projection, certify=True)
+    return _joined(chosen.fit, fit), tried, best
 
-    origin = tried[best].name
-    n_trials, improved = 0, refine
-    while improved:
-        improved = False
-        fit = tried[best].fit
-        for labels in proposals(fit.projected, scores, fit.labels, k, rng):
-            if n_trials == MAX_TRIALS:
-                break
-            n_trials += 1
-            on_step(f"split and merge {n_trials}")
-            trial = finish(labels, TRIAL_LOOPS, False)
-            if adjusted_rand_score(trial.labels, fit.labels) > SAME_LABELS:
-                continue
-            tried.append(judged(f"{origin} > split-merge", trial))
-            if _better(tried[-1], tried[best]):
-                best, improved = len(tried) - 1, True
-                break
-    on_step("last loops")
-    return finish(tried[best].fit.labels, ALL_LOOPS, True), tried, best
+
+def _explained(candidate: Candidate) -> float:
+    assert candidate.scores is not None
+    return float(candidate.scores.explained.mean())
+
+
+def _margins(candidate: Candidate) -> Floats:
+    assert candidate.scores is not None
+    return candidate.scores.margin
 
 
 def _better(candidate: Candidate, than: Candidate) -> bool:
-    """Whether scores on the same halves are larger by more than two standard errors."""
-    difference = candidate.scores - than.scores
-    return bool(difference.mean() > 2 * difference.std(ddof=1) / np.sqrt(difference.size))
+    """Return whether margins on the same halves are larger by more than a standard error."""
+    difference, error = mean_and_error(_margins(candidate) - _margins(than))
+    return bool(np.isfinite(error) and difference > error)
+
+
+def _joined(loops: Fit, last: Fit) -> Fit:
+    """Return the certified fit with the history of the loops that led to its labels.
+
+    What the last loop has done is what the certified W-step says.
+    """
+    history = {
+        name: values if name == "labels_changed" else [*values[:-1], last.history[name][-1]]
+        for name, values in loops.history.items()
+    }
+    return replace(last, history=history, converged=loops.converged)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ksparse._errors import InputError, Term
+from ksparse._errors import InputError, Term, warn
 from ksparse._plotting import COLOURS, given_axes
 from ksparse._tables import as_table, render
 from ksparse.core.alternation import Fit
 from ksparse.core.w_step import WStep
 from ksparse.matrix import Floats
 from ksparse.metrics import summary
-from ksparse.params import Inputs, check_count, check_listed, check_seed
+from ksparse.params import check_count, check_listed, check_seed
 from ksparse.search.feature_count import smallest_on_plateau
 from ksparse.search.fit import (
     Prepared,
@@ -28,22 +27,25 @@ from ksparse.search.fit import (
     prepare,
     w_step_for,
 )
-from ksparse.search.judge import Judge, Scores
+from ksparse.search.judge import mean_and_error
+from ksparse.search.settings import Settings
 from ksparse.selection.checks import (
     check_several_clusters,
     check_true_labels,
     read_arguments,
 )
+from ksparse.selection.held_out import PointScores, score_halving
 from ksparse.selection.jobs import collect
-from ksparse.selection.scores import mean_and_error, silhouette
+from ksparse.selection.scores import silhouette
 
 __all__ = ["FeaturePath", "feature_path"]
 
 # The default path: so many numbers of features in this range, evenly spaced by ratio.
 N_POINTS, SMALLEST, LARGEST = 20, 5, 500
-# Loops of the alternation at a point that starts from its neighbour's labels, and columns
-# of the Gram matrix that are kept for all points.
+# Loops of the alternation at a point that starts from its neighbour's labels, how often the
+# samples are halved, and columns of the Gram matrix that are kept for all points.
 MAX_LOOPS = 2
+N_HALVINGS = 2
 GRAM_COLUMNS = 3_000
 
 
@@ -55,9 +57,12 @@ class FeaturePath:
     ----------
     columns : dict of ndarray
         One entry per point: eta, n_features, cost, gap, silhouette (of the projection that
-        was fitted, so optimistic with many features), agreement and agreement_se (adjusted
-        Rand index on held-out samples), explained and explained_se (share of the targets
-        explained on held-out samples); with true labels accuracy, ari and nmi.
+        was fitted, so optimistic with many features), agreement and explained with their
+        standard errors; with true labels accuracy, ari and nmi. For agreement and explained
+        the samples are halved, and the path is fitted on each half by itself: agreement is
+        the adjusted Rand index of the clusters of one half and of those in which the fit of
+        the other places its samples, explained the share of the one's targets that the
+        other's projection explains. Both are about 0 or below where there are no clusters.
     features : list of ndarray of int
         The features selected at each point.
     labels : ndarray of int, points x samples
@@ -77,8 +82,16 @@ class FeaturePath:
         return len(self.features)
 
     def __str__(self) -> str:
-        best = self.best()
-        return f"{render(self.columns)}\nbest: {best} feature{'' if best == 1 else 's'}"
+        best, plateau = self._best()
+        end = "" if plateau else " (there is no plateau)"
+        return f"{render(self.columns)}\nbest: {best} feature{'' if best == 1 else 's'}{end}"
+
+    def _best(self) -> tuple[int, bool]:
+        """Return the best number, and whether anything is explained at all."""
+        counts, explained = self.columns["n_features"], self.columns["explained"]
+        if np.isnan(explained).all():
+            return int(counts[-1]), False
+        return smallest_on_plateau(counts, explained), bool(np.nanmax(explained) > 0)
 
     def best(self) -> int:
         """Return the smallest number of features on the plateau of quality.
@@ -87,8 +100,16 @@ class FeaturePath:
         plateau is what reaches 95 % of its largest value on the path. The same rule is
         behind ``KSparse(n_features="auto")``, which applies it to the clusters of its first
         start, and so agrees with this within a factor of two where the clusters are clear.
+        Warns if nothing is explained on held-out samples, as where there are no clusters.
         """
-        return smallest_on_plateau(self.columns["n_features"], self.columns["explained"])
+        best, plateau = self._best()
+        if not plateau:
+            warn(
+                "There is no plateau: no number of features explains the clusters of other "
+                "samples, so there may be no clusters, or too few samples to find them again.",
+                stacklevel=2,
+            )
+        return best
 
     def plot(self, axes: Any = None) -> Any:
         """Draw features against eta, and quality against features.
@@ -115,7 +136,7 @@ class FeaturePath:
             dashed = "--" if key in ("explained", "agreement") and "accuracy" in column else "-"
             right.plot(column["n_features"], column[key], "o", linestyle=dashed, color=colour,
                        markersize=4, label=name)  # fmt: skip
-        best = self.best()
+        best, _ = self._best()
         right.axvline(best, color="0.5", linewidth=1, linestyle=":")
         low = min(0.0, *(float(np.nanmin(column[key])) for _, key in curves))
         right.set(xlabel="selected features", xscale="log", ylim=(low, 1.02))
@@ -209,8 +230,6 @@ def feature_path(
     truth = check_true_labels(labels, inputs.X.shape[0])
     components = inputs.settings.n_components
     prepared = prepare(inputs.matrix, components, rng, gram_columns=GRAM_COLUMNS)
-    embedding = prepared.embedding(components).rows
-    judge = Judge(prepared.matrix, embedding, n_clusters, rng, n_halvings=2, max_features=None)
 
     def w_step(value: Any) -> WStep:
         if by_count:
@@ -218,24 +237,26 @@ def feature_path(
         return w_step_for(replace(inputs.settings, eta=float(value)), None)
 
     steps = [w_step(value) for value in grid]
-    points = _points(inputs, prepared, steps, rng, fixed_labels)
+    points = _points(inputs.settings, prepared, steps, rng, fixed_labels)
     done = collect(points, len(grid), "path", verbose, keep_partial)
     fits = [fit for _, fit in sorted(done, key=lambda point: point[0])]
-    groups = _with_equal_labels(fits)
-    scored = collect(
-        (judge.along(group[0].labels, steps[0], _increasing(group)) for group in groups),
-        len(groups),
-        "scores",
-        verbose,
-        keep_partial,
+
+    def fit_points(settings: Settings, half: Prepared, rng: np.random.RandomState) -> Sequence[Fit]:
+        made = dict(_points(settings, half, steps, rng, fixed_labels))
+        return [made[place] for place, _ in sorted(done, key=lambda point: point[0])]
+
+    halvings = (
+        score_halving(prepared.matrix, inputs.settings, fit_points, rng)
+        for _ in range(N_HALVINGS if inputs.matrix.shape[0] >= 4 * n_clusters else 0)
     )
+    scored = collect(halvings, N_HALVINGS, "scores", verbose, keep_partial)
     all_labels = np.array([
         label_all(
             inputs.X, inputs.rows, inputs.weight, prepared.matrix, fit, reassign=not fixed_labels
         ).labels
         for fit in fits
     ], dtype=np.int32)  # fmt: skip
-    columns = _columns(fits, [score for group in scored for score in group], rng)
+    columns = _columns(fits, scored, rng)
     if truth is not None:
         scores = [summary(truth, point_labels) for point_labels in all_labels]
         columns |= {name: np.array([s[name] for s in scores]) for name in scores[0]}
@@ -243,14 +264,13 @@ def feature_path(
 
 
 def _points(
-    inputs: Inputs,
+    settings: Settings,
     prepared: Prepared,
     steps: Sequence[WStep],
     rng: np.random.RandomState,
     fixed_labels: bool,
 ) -> Iterator[tuple[int, Fit]]:
     """Yield the fits of all points with their places: the middle first, then to both ends."""
-    settings = inputs.settings
     middle = len(steps) // 2
     first = replace(settings, n_features=steps[middle].n_features, eta=steps[middle].eta)
     fits = {middle: fit_prepared(prepared, first, rng).fit}
@@ -288,41 +308,20 @@ def _radii(etas: Iterable[float] | None) -> Sequence[float]:
     return sorted(set(numbers))
 
 
-def _with_equal_labels(fits: Sequence[Fit]) -> list[list[Fit]]:
-    """Return runs of fits with the same labels: they can be scored together."""
-    groups: list[list[Fit]] = []
-    for fit in fits:
-        if groups and np.array_equal(groups[-1][-1].labels, fit.labels):
-            groups[-1].append(fit)
-        else:
-            groups.append([fit])
-    return groups
-
-
-def _increasing(fits: Sequence[Fit]) -> list[int]:
-    """Return numbers of features, none below the one before it."""
-    counts = [max(1, fit.projection.selected.size) for fit in fits]
-    return [int(n) for n in np.maximum.accumulate(counts)]
-
-
 def _columns(
-    fits: Sequence[Fit], scores: Sequence[Scores], rng: np.random.RandomState
+    fits: Sequence[Fit], scored: Sequence[PointScores], rng: np.random.RandomState
 ) -> dict[str, NDArray[Any]]:
     """Return the table of all points, but for the columns that need true labels."""
     seed = int(rng.randint(np.iinfo(np.int32).max))
-    missing = (np.nan,) * 4  # interrupted before it was scored
-    rows = [
-        (
-            fit.projection.eta,
-            fit.projection.selected.size,
-            fit.history["cost"][-1],
-            fit.projection.gap,
-            silhouette(fit.projected, fit.labels, seed),
-            *((*mean_and_error(s.agreement), *mean_and_error(s.explained)) if s else missing),
-        )
-        for fit, s in zip_longest(fits, scores)
-    ]
-    names = ("eta", "n_features", "cost", "gap", "silhouette",
-             "agreement", "agreement_se", "explained", "explained_se")  # fmt: skip
-    columns = zip(*rows, strict=True)
-    return {name: np.array(values) for name, values in zip(names, columns, strict=True)}
+    columns = {
+        "eta": [fit.projection.eta for fit in fits],
+        "n_features": [fit.projection.selected.size for fit in fits],
+        "cost": [fit.history["cost"][-1] for fit in fits],
+        "gap": [fit.projection.gap for fit in fits],
+        "silhouette": [silhouette(fit.projected, fit.labels, seed) for fit in fits],
+    }
+    for name in PointScores._fields:
+        values = np.array([getattr(score, name) for score in scored]).reshape(-1, len(fits)).T
+        means = [mean_and_error(value) for value in values]
+        columns[name], columns[f"{name}_se"] = map(list, zip(*means, strict=True))
+    return {name: np.array(values) for name, values in columns.items()}

@@ -14,7 +14,7 @@ from ksparse.matrix import Ints, Matrix, project_samples
 from ksparse.search.fit import fit_prepared, prepare
 from ksparse.search.settings import Settings
 
-__all__ = ["common_agreement", "fit_halves", "fit_part", "labels_of_part"]
+__all__ = ["common_agreement", "cut_starts", "fit_halves", "fit_part", "labels_of_part"]
 
 
 def fit_part(
@@ -26,11 +26,11 @@ def fit_part(
     """
     rng = np.random.RandomState(seed)
     prepared = prepare(matrix.rows(rows), max(s.n_components for s in settings), rng)
-    fits = [fit_prepared(prepared, _cut(s, rows), rng).fit for s in settings]
+    fits = [fit_prepared(prepared, cut_starts(s, rows), rng).fit for s in settings]
     return prepared.matrix, fits
 
 
-def _cut(settings: Settings, rows: Ints) -> Settings:
+def cut_starts(settings: Settings, rows: Ints) -> Settings:
     """Return settings whose label vectors are those of the part."""
     starts: list[str | Ints] = [
         start

@@ -1,4 +1,4 @@
-"""Small scores that several tables share."""
+"""A score that several tables share."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from sklearn.metrics import silhouette_score
 
 from ksparse.matrix import Floats, Ints
 
-__all__ = ["mean_and_error", "silhouette"]
+__all__ = ["silhouette"]
 
 # Silhouettes compare all pairs: they are those of so many samples.
 SILHOUETTE_SAMPLES = 1_000
-
-
-def mean_and_error(values: Floats) -> tuple[float, float]:
-    """Return the mean and its standard error (NaN for a single value)."""
-    if values.size < 2:
-        return float(values.mean()) if values.size else np.nan, np.nan
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
 
 
 def silhouette(P: Floats, labels: Ints, seed: int) -> float:

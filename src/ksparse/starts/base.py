@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -42,12 +42,21 @@ class StartData:
         Number of clusters.
     sigma : float
         Width of the kernel of "spectral_kernel".
+    known : dict
+        Labels of starts that have been computed.
     """
 
     matrix: Matrix
     embedding: Embedding
     n_clusters: int
     sigma: float = 150.0
+    known: dict[Start, Ints] = field(default_factory=dict, repr=False)
+
+    def labels_of(self, start: Start, rng: np.random.RandomState) -> Ints:
+        """Return the labels of a start, which are computed once."""
+        if start not in self.known:
+            self.known[start] = start.labels(self, rng)
+        return self.known[start]
 
 
 class Start(Protocol):

@@ -17,6 +17,8 @@ __all__ = ["DenseStart"]
 RANK = 60
 RIDGE = 0.15
 MAX_LOOPS = 10
+# k-means++ replicates in every loop.
+N_INIT = 10
 # Agreement (ARI) of consecutive labels at which they have converged.
 SAME_LABELS = 0.99
 
@@ -39,7 +41,7 @@ class DenseStart:
     def labels(self, data: StartData, rng: np.random.RandomState) -> Ints:
         """Return the labels at which the dense alternation converged."""
         k, weight = data.n_clusters, data.matrix.sample_weight
-        labels = self.first.labels(data, rng)
+        labels = data.labels_of(self.first, rng)
         U, s, _ = leading_svd(data.matrix, RANK, rng, tol=1e-3)
         rows = data.embedding.rows
         least = s[min(rows.shape[1] - 1, s.size) - 1] ** 2
@@ -48,7 +50,7 @@ class DenseStart:
         mu = centroids(rows, labels, k, weight)
         for _ in range(MAX_LOOPS):
             P = filtered @ (weighted.T @ mu[labels])
-            assigned = assign(P, k, rng, n_init=10, current=labels, sample_weight=weight)
+            assigned = assign(P, k, rng, n_init=N_INIT, current=labels, sample_weight=weight)
             agreement = adjusted_rand_score(labels, assigned.labels)
             labels, mu = assigned.labels, assigned.centroids
             if agreement >= SAME_LABELS:

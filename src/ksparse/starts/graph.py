@@ -18,6 +18,8 @@ from ksparse.starts.base import StartData
 
 __all__ = ["GraphStart", "graph_communities"]
 
+# Neighbours of a sample: so many, but no more than half of a cluster of mean size, or most
+# edges would leave small clusters.
 N_NEIGHBORS = 15
 # Larger data: communities of a sample of this size, the others join their neighbours.
 MAX_NODES = 10_000
@@ -49,13 +51,13 @@ def graph_communities(points: Floats, n_clusters: int, rng: np.random.RandomStat
             return labels[near.kneighbors(points, return_distance=False)[:, 0]]
     if n_clusters >= m:
         return np.arange(m)
-    vectors = _leading_eigenvectors(_shared_neighbours(points), n_clusters)
+    vectors = _leading_eigenvectors(_shared_neighbours(points, n_clusters), n_clusters)
     return _qr_groups(vectors)
 
 
-def _shared_neighbours(points: Floats) -> Any:
+def _shared_neighbours(points: Floats, n_clusters: int) -> Any:
     m = points.shape[0]
-    n_neighbors = min(N_NEIGHBORS, m - 1)
+    n_neighbors = min(N_NEIGHBORS, max(m // (2 * n_clusters), 2), m - 1)
     near = NearestNeighbors(n_neighbors=n_neighbors).fit(points)
     with openmp_threads():
         directed = sp.csr_array(near.kneighbors_graph(mode="connectivity"))

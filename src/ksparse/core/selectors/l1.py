@@ -142,6 +142,8 @@ class L1Selector:
             norms = np.linalg.norm(W, axis=1)
             norms[problem.free] = np.inf
             W[np.argsort(-norms, kind="stable")[n_features:]] = 0.0
+            if exact:  # the certificate is that of the weights that are returned
+                gap = replace(problem, radius=radius).evaluate(W).gap
         solution = Solution(W, np.array(history), gap, n_rounds, bool(gap <= tol * problem.scale))
         return Selection(solution, radius, penalty, work.columns, not reached)
 
