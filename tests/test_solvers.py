@@ -1,4 +1,4 @@
-"""Three solvers of one convex problem: same answer, honest certificates."""
+"""Several solvers of one convex problem: same answer, honest certificates."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.linalg import hadamard
 from scipy.optimize import nnls
 
 from conftest import make_clusters, seeds
+from ksparse.core.balls import project_l1
 from ksparse.core.selectors import SELECTORS
 from ksparse.core.solvers import SOLVERS
 from ksparse.core.w_step import Problem
@@ -20,7 +21,7 @@ from ksparse.starts.spectral import decompose
 select_features = SELECTORS["l1"].select
 
 SEEDS = seeds(2, 4)
-ITERATIVE = ("fista", "projected_gradient")
+ITERATIVE = ("fista", "fista_paper", "projected_gradient")
 COSTS = {
     "plain": lambda d, rng: np.ones(d),
     "weighted": lambda d, rng: rng.uniform(0.3, 3.0, d),
@@ -238,7 +239,7 @@ def test_a_solver_goes_on_until_it_has_converged(solver, seed, tol, costs):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_three_solvers_agree_in_objective_and_weights(seed, costs):
+def test_all_solvers_agree_in_objective_and_weights(seed, costs):
     problem, T = make_problem(seed, costs)
     solutions = [solve(name, problem, tol=1e-8) for name in SOLVERS]
     for one in solutions:
@@ -408,12 +409,70 @@ def test_fista_ends_at_the_first_point_with_a_small_gap(monkeypatch, seed, tol):
     assert solution.gap == gaps[-1] <= tol * problem.scale < min(gaps[:-1])
 
 
-@pytest.mark.parametrize("threshold", [0.01, 0.5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fista_with_a_threshold_has_no_smaller_weights(seed, threshold):
+def test_fista_returns_its_last_point_if_asked_to(seed):
+    problem, T = make_problem(seed, share=0.9)
+    solution = SOLVERS["fista"](problem, tol=0.0, max_iter=60, last=True)
+    assert objective(problem, T, solution.weights) == pytest.approx(solution.objective_history[-1])
+    assert solution.gap == pytest.approx(problem.evaluate(solution.weights).gap, rel=1e-9)
+
+
+def algorithm_2(X, T, W, n_max, gamma, eta):
+    """The pseudo-code of the paper, line by line; returns its W and its last W_new."""
+    t = 1.0
+    for n in range(n_max + 1):
+        V = W - gamma * X.T @ (X @ W - T)
+        W_new = project_l1(V, eta)
+        t_new = (n + 5) / 4
+        factor = 1 + (t - 1) / t_new
+        W = (1 - factor) * W + factor * W_new
+        t = t_new
+    return W, W_new
+
+
+@pytest.mark.parametrize("n_max", [0, 1, 2, 9, 49])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fista_of_the_paper_is_its_pseudo_code(seed, n_max):
+    problem, T = make_problem(seed, share=0.6, mixing=1.0)
+    X, targets = dense(problem, T)
+    first = np.full(problem.correlation.shape, 0.01)
+    _, expected = algorithm_2(X, targets, first, n_max, 1.0, problem.radius)
+    solution = SOLVERS["fista_paper"](problem, first, tol=0.0, max_iter=n_max + 1)
+    np.testing.assert_allclose(solution.weights, expected, atol=1e-11 * np.abs(expected).max())
+    assert solution.n_iter == n_max + 1
+    assert objective(problem, T, solution.weights) == pytest.approx(solution.objective_history[-1])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_point_that_the_paper_returns_may_lie_outside_the_ball(seed):
+    problem, T = make_problem(seed)
+    X, targets = dense(problem, T)
+    first = np.full(problem.correlation.shape, 0.01)
+    outside, inside = algorithm_2(X, targets, first, 3, 1.0, problem.radius)
+    assert problem.norm(outside) > problem.radius * 1.001
+    assert problem.norm(inside) <= problem.radius * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_update_of_the_paper_leads_to_the_optimum_but_is_not_fista(seed):
+    problem = make_problem(seed, d=20, m=60, share=0.5, mixing=2.0)[0]
+    effort = {
+        name: SOLVERS[name](problem, tol=1e-4, max_iter=20_000)
+        for name in ("projected_gradient", "fista_paper", "fista")
+    }
+    assert all(solution.converged for solution in effort.values())
+    plain, paper, fast = (solution.n_iter for solution in effort.values())
+    assert fast < 0.8 * paper
+    assert 0.4 * plain < paper < 0.6 * plain
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.5])
+@pytest.mark.parametrize("name", ["fista", "fista_paper"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fista_with_a_threshold_has_no_smaller_weights(seed, name, threshold):
     problem, _ = make_problem(seed, "weighted")
-    W = SOLVERS["fista"](problem, tol=1e-6, max_iter=300, threshold=threshold).weights
-    plain = SOLVERS["fista"](problem, tol=1e-6, max_iter=300).weights
+    W = SOLVERS[name](problem, tol=1e-6, max_iter=300, threshold=threshold).weights
+    plain = SOLVERS[name](problem, tol=1e-6, max_iter=300).weights
     assert np.abs(W[W != 0]).min() >= threshold
     assert problem.norm(W) <= problem.radius * (1 + 1e-9)
     assert np.abs(W - plain).max() > 0 or np.abs(plain[plain != 0]).min() >= threshold

@@ -18,6 +18,7 @@ def solve_fista(
     max_iter: int = 1000,
     step: float = 1 / 1.001,
     threshold: float = 0.0,
+    last: bool = False,
 ) -> Solution:
     """Minimise by accelerated projected gradient steps; return the best point seen.
 
@@ -40,6 +41,8 @@ def solve_fista(
     threshold : float
         Entries smaller than this are set to zero after every projection (the authors'
         published settings have 0.01; the points stay in the ball).
+    last : bool
+        Whether to return the last point, as the paper does, instead of the best one.
     """
     free = problem.free
 
@@ -62,7 +65,7 @@ def solve_fista(
         new = shrink(momentum_point - step * momentum_gradient)
         objective, new_gradient, gap = problem.evaluate(new)
         history.append(objective)
-        if objective < best[0] or gap <= tol * problem.scale:
+        if last or objective < best[0] or gap <= tol * problem.scale:
             best = objective, gap, new
         t_new = (n_iter + 5) / 4
         momentum = (t - 1) / t_new
