@@ -348,6 +348,30 @@ def test_runs_are_compared_by_margin_not_by_inertia():
     assert adjusted_rand_score(found.labels, WHOLE) == 1.0
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("current", [None, WHOLE])
+def test_runs_are_compared_by_inertia_if_asked_to(current, unit):
+    found = assign(unit * LINE, 2, rng_of(0), n_init=40, current=current, criterion="inertia")
+    usual = KMeans(2, n_init=40, random_state=0).fit(LINE)
+    assert found.inertia == pytest.approx(unit**2 * usual.inertia_, rel=1e-4)
+    assert adjusted_rand_score(found.labels, WHOLE) < 0.5
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_settled_labels_keep_their_numbers_by_inertia_too(seed, unit):
+    P, labels = make_points(seed)
+    current = np.array([2, 0, 1])[labels]
+    found = assign(unit * P, 3, rng_of(seed), n_init=10, current=current, criterion="inertia")
+    assert np.array_equal(found.labels, current)
+
+
+def test_points_that_coincide_have_no_inertia_to_compare():
+    found = assign(np.ones((6, 2)), 3, rng_of(0), n_init=5, criterion="inertia")
+    assert found.inertia == 0
+    assert (sizes_of(found.labels, 3) > 0).all()
+
+
 @pytest.mark.parametrize("current", [None, WHOLE])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_runs_beyond_the_largest_inertia_are_passed_over(seed, current):
@@ -442,6 +466,13 @@ def test_replicates_on_a_sample_leave_converged_labels_as_they_are(few_replicate
     P, labels = make_points(seed, size=100)
     found = assign(P, 3, rng_of(seed), n_init=10, current=labels)
     assert np.array_equal(found.labels, labels)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_replicates_on_a_sample_are_compared_by_inertia_if_asked_to(monkeypatch, seed):
+    monkeypatch.setattr(assignment, "MAX_REPLICATED", 800)
+    found = assign(LINE, 2, rng_of(seed), n_init=40, current=WHOLE, criterion="inertia")
+    assert found.inertia <= LIMIT
 
 
 @pytest.mark.parametrize("current", [None, WHOLE, CUT])

@@ -147,6 +147,7 @@ def alternate(
         assigned = assign(
             P, k, rng,
             n_init=problem.n_init, current=Y, sample_weight=X.sample_weight, max_inertia=limit,
+            criterion=rule.criterion,
         )  # fmt: skip
         state = State(
             assigned.labels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +15,13 @@ __all__ = [
     "EmbeddingTargets",
     "ProjectionTargets",
     "TargetRule",
+    "compared_by",
     "indicator_targets",
 ]
 
 
 class TargetRule(Protocol):
-    """Where the W-step aims, given the labels.
+    """Where the W-step aims, given the labels, and which k-means runs may follow it.
 
     Attributes
     ----------
@@ -29,10 +31,13 @@ class TargetRule(Protocol):
     monotone : bool
         Whether no step may raise the cost, as in the paper: then every W-step continues from
         the last one and is solved fully, and no k-means run that raises the cost is taken.
+    criterion : str
+        What k-means runs are compared by: a name in `y_step.CRITERIA`.
     """
 
     axis_per_cluster: bool
     monotone: bool
+    criterion: str
 
     def targets(
         self,
@@ -58,6 +63,7 @@ class EmbeddingTargets:
 
     axis_per_cluster = True
     monotone = False
+    criterion = "margin"
 
     def targets(
         self,
@@ -99,6 +105,7 @@ class ProjectionTargets:
 
     axis_per_cluster = False
     monotone = True
+    criterion = "margin"
 
     def targets(
         self,
@@ -125,6 +132,13 @@ def indicator_targets(labels: Ints, n_clusters: int, sample_weight: Floats | Non
     """
     sizes = np.bincount(labels, weights=sample_weight, minlength=n_clusters)
     return np.asarray(np.eye(n_clusters) - sizes / sizes.sum(), dtype=np.float64)
+
+
+def compared_by(rule: TargetRule, criterion: str) -> TargetRule:
+    """Return the rule with k-means runs compared by another criterion."""
+    rule = copy(rule)
+    rule.criterion = criterion
+    return rule
 
 
 TARGETS: dict[str, TargetRule] = {

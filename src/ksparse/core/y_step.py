@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from ksparse._threads import openmp_threads
 from ksparse.matrix import Floats, Ints
 
 __all__ = [
+    "CRITERIA",
     "Assignment",
     "assign",
     "centroids",
@@ -116,6 +118,23 @@ def margins_of(square: Floats, labels: Ints) -> Floats:
     return (other - inside) / np.where(largest > 0, largest, 1.0)
 
 
+def _mean_margin(square: Floats, labels: Ints, sample_weight: Floats | None) -> float:
+    return float(np.average(margins_of(square, labels), weights=sample_weight))
+
+
+def _compactness(square: Floats, labels: Ints, sample_weight: Floats | None) -> float:
+    """Return minus the logarithm of the inertia, so that differences are relative."""
+    own = np.average(square[np.arange(labels.size), labels], weights=sample_weight)
+    return -float(np.log(max(own, np.finfo(np.float64).tiny)))
+
+
+# How k-means runs are compared: from squared distances, labels and weights; the largest wins.
+CRITERIA: dict[str, Callable[[Floats, Ints, Floats | None], float]] = {
+    "margin": _mean_margin,
+    "inertia": _compactness,
+}
+
+
 def assign(
     P: Floats,
     n_clusters: int,
@@ -125,10 +144,11 @@ def assign(
     current: Ints | None = None,
     sample_weight: Floats | None = None,
     max_inertia: float = np.inf,
+    criterion: str = "margin",
 ) -> Assignment:
     """Run k-means: the best of `n_init` k-means++ runs and a run from the current labels.
 
-    Runs are compared by their mean margin, not by their inertia: the optima of k-means
+    Runs are compared by their mean margin, unless told otherwise: the optima of k-means
     with the least inertia tend to cut large clusters in two. The run from the current
     labels wins ties, so labels that have converged stay as they are. No cluster is ever empty.
 
@@ -148,6 +168,8 @@ def assign(
         Weight of each sample.
     max_inertia : float
         Runs with a larger inertia are passed over (unless there is no other).
+    criterion : {"margin", "inertia"}
+        What runs are compared by.
     """
     best: tuple[bool, float, Assignment] | None = None
     if current is not None:
@@ -158,6 +180,7 @@ def assign(
             sample_weight,
             max_inertia,
             n_clusters,
+            criterion,
         )
     if P.shape[0] > MAX_REPLICATED and n_init > 0:
         # Many samples: the replicates run on some of them, the best one goes on with all.
@@ -170,12 +193,13 @@ def assign(
             n_init=n_init,
             sample_weight=weight,
             max_inertia=max_inertia * MAX_REPLICATED / P.shape[0],
+            criterion=criterion,
         )
         runs: list[Any] = [sampled.centroids]
     else:
         runs = ["k-means++"] * n_init
     for start in runs:
-        run = _lloyd(P, start, rng, sample_weight, max_inertia, n_clusters)
+        run = _lloyd(P, start, rng, sample_weight, max_inertia, n_clusters, criterion)
         if best is None or run[:2] > (best[0], best[1] + 1e-9):
             best = run
     if best is None:
@@ -190,8 +214,9 @@ def _lloyd(
     sample_weight: Floats | None,
     max_inertia: float,
     k: int,
+    criterion: str,
 ) -> tuple[bool, float, Assignment]:
-    """Return whether the inertia of a run is allowed, its mean margin, and its result."""
+    """Return whether the inertia of a run is allowed, how good it is, and its result."""
     seed = int(rng.randint(np.iinfo(np.int32).max))
     with warnings.catch_warnings(), openmp_threads(n_distances=P.shape[0] * k):
         # Fewer distinct points than clusters: `fill_empty` below takes care of them.
@@ -203,5 +228,5 @@ def _lloyd(
     square = distances(P, centres)
     inertia = float(np.average(square[np.arange(labels.size), labels], weights=sample_weight))
     inertia *= labels.size if sample_weight is None else float(sample_weight.sum())
-    margin = float(np.average(margins_of(square, labels), weights=sample_weight))
-    return inertia <= max_inertia, margin, Assignment(labels, centres, inertia)
+    score = CRITERIA[criterion](square, labels, sample_weight)
+    return inertia <= max_inertia, score, Assignment(labels, centres, inertia)
