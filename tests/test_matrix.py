@@ -41,7 +41,7 @@ def make_weights(seed, m):
 class Plain:
     """What a matrix stands for, in plain numpy and float64."""
 
-    def __init__(self, X, weight=None, standardize=False):
+    def __init__(self, X, weight=None, standardize=False, center=True):
         X = np.asarray(X, dtype=np.float64)
         self.weight = np.ones(X.shape[0]) if weight is None else weight
         self.mean = np.average(X, axis=0, weights=self.weight)
@@ -49,7 +49,7 @@ class Plain:
         self.varies = np.ptp(X[self.weight > 0], axis=0) > 0
         deviation = np.sqrt(self.variance, where=self.varies, out=np.ones(X.shape[1]))
         self.factor = self.varies / (deviation if standardize else 1.0)
-        self.Xc = (X - self.mean) * self.factor
+        self.Xc = (X - center * self.mean) * self.factor
         self.weighted = self.Xc * self.weight[:, None]
 
     def sums(self, labels, n_clusters):
@@ -216,6 +216,36 @@ def test_a_scaled_view_divides_every_product_and_leaves_the_mean(pair):
     assert_close(matrix.cluster_sums(labels, 3), plain.sums(labels, 3))
     child = matrix.rows(np.arange(20))
     assert_close(child.factor, matrix.factor)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_view_that_is_not_centred_subtracts_nothing(array_kind, weighted, standardize, offset):
+    X = make_data() + offset
+    weight = make_weights(0, X.shape[0]) if weighted else None
+    given = {"sample_weight": weight, "standardize": standardize}
+    matrix = as_matrix(array_kind(X), center=False, **given)
+    plain = Plain(X, weight, standardize, center=False)
+    assert not matrix.mean.any()
+    assert_close(matrix.variance, plain.variance, tol=1e-6 if offset else 1e-10)
+    assert np.flatnonzero(matrix.factor == 0).tolist() == [CONSTANT, ZERO]
+    factor = matrix.factor  # next to a large offset, variances have few digits
+    plain.Xc, plain.weighted = X * factor, X * factor * plain.weight[:, None]
+    columns, W = np.array([4, 0, 7]), np.random.default_rng(7).normal(size=(13, 2))
+    labels = np.arange(X.shape[0]) % 3
+    T = W[labels]
+    assert_close(matrix.columns(columns), plain.Xc[:, columns])
+    assert_close(matrix.project(W), plain.Xc @ W)
+    assert_close(matrix.correlate(T), plain.weighted.T @ T)
+    assert_close(matrix.normal(W), plain.weighted.T @ plain.Xc @ W)
+    assert_close(matrix.gram(columns), plain.weighted[:, columns].T @ plain.Xc[:, columns])
+    assert_close(matrix.cluster_sums(labels, 3), plain.sums(labels, 3))
+    part = matrix.rows(np.arange(5, 30))
+    assert_close(part.project(W), X[5:30] * part.factor @ W)
+    assert_close(matrix.scaled(2.0).project(W), plain.Xc @ W / 2)
+    again, centred = matrix.with_center(True), as_matrix(array_kind(X), **given)
+    assert_close(again.project(W), centred.project(W))
 
 
 def plain_array(matrix):

@@ -5,7 +5,7 @@ features of mean ``mean`` and factor ``factor``, it stands for
 
     Xc = (X - 1 mean') diag(factor)
 
-and every product below is a product with Xc in which sample i counts
+(``mean`` is zero in a view that is not centred) and every product below is a product with Xc in which sample i counts
 ``sample_weight[i]`` times. Sums run in float64 whatever the type of the data.
 """
 
@@ -48,6 +48,8 @@ class Matrix(ABC):
         Weight of each sample, >= 0.
     standardize : bool
         Whether to divide every feature by its standard deviation.
+    center : bool
+        Whether to subtract the mean of every feature.
     """
 
     mean: Floats
@@ -55,17 +57,26 @@ class Matrix(ABC):
     sample_weight: Floats | None
 
     def __init__(
-        self, X: Any, *, sample_weight: Floats | None = None, standardize: bool = False
+        self,
+        X: Any,
+        *,
+        sample_weight: Floats | None = None,
+        standardize: bool = False,
+        center: bool = True,
     ) -> None:
         self.X = X
         self.shape: tuple[int, int] = X.shape
         self.dtype = X.dtype
         self.sample_weight, self.standardize = sample_weight, standardize
         self.total_weight = float(self.shape[0] if sample_weight is None else np.sum(sample_weight))
-        self.mean, self.variance = self._moments()
+        self.feature_means, self.variance = self._moments()
+        self.center = center
+        self.mean = self.feature_means if center else np.zeros_like(self.feature_means)
         # The same bound as scikit-learn's: what rounding alone could have left.
         eps = np.finfo(np.float64).eps
-        noise = self.shape[0] * eps * self.variance + (self.shape[0] * self.mean * eps) ** 2
+        noise = (
+            self.shape[0] * eps * self.variance + (self.shape[0] * self.feature_means * eps) ** 2
+        )
         self.constant = self.variance <= noise
         self.factor = np.where(self.constant, 0.0, 1.0)
         if standardize:
@@ -129,7 +140,7 @@ class Matrix(ABC):
 
     @abstractmethod
     def rows(self, index: Ints) -> Matrix:
-        """Return a view of some of the samples, centred anew, with the factors of this view."""
+        """Return a view of some of the samples, with their own means and these factors."""
 
     # What they share -----------------------------------------------------------------
 
@@ -141,9 +152,17 @@ class Matrix(ABC):
 
     def _child(self, X: Any, index: Ints) -> Matrix:
         weight = None if self.sample_weight is None else self.sample_weight[index]
-        child = type(self)(X, sample_weight=weight)
+        child = type(self)(X, sample_weight=weight, center=self.center)
         child.factor = np.where(child.constant, 0.0, self.factor)
         return child
+
+    def with_center(self, center: bool) -> Self:
+        """Return a view of the same data with the means subtracted, or not."""
+        view = copy.copy(self)
+        view.center = center
+        view.mean = self.feature_means if center else np.zeros_like(self.feature_means)
+        view._prepare()
+        return view
 
     def scaled(self, divisor: float) -> Self:
         """Return a view of the same data with all features divided by one number."""

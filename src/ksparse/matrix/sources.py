@@ -86,12 +86,18 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
     return open_blocks(X, memory_limit), names
 
 
-def as_matrix(X: Any, *, sample_weight: Floats | None = None, standardize: bool = False) -> Matrix:
-    """Return the view that fits the storage of X."""
+def as_matrix(X: Any, **options: Any) -> Matrix:
+    """Return the view that fits the storage of X; for the options see `Matrix`."""
     if isinstance(X, Blocks):
-        return BlockMatrix(X, sample_weight=sample_weight, standardize=standardize)
-    view = SparseMatrix if sp.issparse(X) else DenseMatrix
-    return view(X, sample_weight=sample_weight, standardize=standardize)
+        return (BlockMatrix if options.get("center", True) else _UncentredBlocks)(X, **options)
+    return (SparseMatrix if sp.issparse(X) else DenseMatrix)(X, **options)
+
+
+class _UncentredBlocks(BlockMatrix):
+    """Blocks that are not centred, as some of their samples are not either."""
+
+    def rows(self, index: Ints) -> Matrix:
+        return super().rows(index).with_center(False)
 
 
 def select_rows(X: Any, rows: Ints) -> Any:

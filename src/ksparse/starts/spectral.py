@@ -103,14 +103,17 @@ class Decomposition(NamedTuple):
 def decompose(matrix: Matrix, rank: int, rng: np.random.RandomState) -> Decomposition:
     """Return the spectral norm and the leading singular vectors, from one Krylov space.
 
+    The vectors are those of the centred data even where the view is not centred: they stand
+    for a kernel of the distances between samples, which do not depend on the mean.
+
     With the mean among the first vectors, the space of the centred data contains that of the
     data with their mean, whose X'X differs by the outer product of the mean with itself: both
     answers are the best ones in that space. They are computed in units of the Frobenius norm,
     which is known from means and variances: no overflow, whatever the unit of the data.
     """
-    square = (matrix.variance + matrix.mean**2) * matrix.factor**2
+    square = (matrix.variance + matrix.feature_means**2) * matrix.factor**2
     unit = float(np.sqrt(matrix.total_weight * square.sum())) or 1.0
-    view = matrix.scaled(unit)
+    view = matrix.with_center(True).scaled(unit)
     offset = view.mean * view.factor * np.sqrt(view.total_weight)
     U, s, _, norm2 = _krylov(view, rank, rng, tol=1e-5, offset=offset)
     norm = float(np.sqrt(norm2)) or 1.0
