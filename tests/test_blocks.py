@@ -83,7 +83,7 @@ def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed, m):
 @pytest.mark.parametrize("options", [
     {"n_features": "auto"}, {"eta": 200.0}, {"scale": True, "n_features": 15},
     {"n_features": 10, "max_labels": 2}, {"n_features": 10, "init": "spectral+dense"},
-    {"n_features": 10, "solver": "fista", "init": "pca"},
+    {"n_features": 10, "solver": "fista", "init": "pca"}, {"n_features": 12, "center": False},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("m", thorough_params([600], [900]))
 def test_every_setting_gives_the_same(tmp_path, options, m):
@@ -168,13 +168,14 @@ def test_blocks_are_as_small_as_asked_for(tmp_path, kind, limit):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_protocol_equals_memory(tmp_path, kind, weighted):
+@pytest.mark.parametrize("center", [True, False])
+def test_the_protocol_equals_memory(tmp_path, kind, weighted, center):
     X = make(m=700, dtype=np.float64)
     rng = np.random.default_rng(0)
     weight = rng.random(700) + 0.5 if weighted else None
     blocks = as_matrix(open_blocks(store(X, tmp_path, kind), LIMIT), sample_weight=weight,
-                       standardize=True)  # fmt: skip
-    whole = as_matrix(X, sample_weight=weight, standardize=True)
+                       standardize=True, center=center)  # fmt: skip
+    whole = as_matrix(X, sample_weight=weight, standardize=True, center=center)
     W, T = rng.normal(size=(200, 3)), rng.normal(size=(700, 3))
     labels, columns = rng.integers(0, 4, 700), np.array([5, 3, 3, 100])
     np.testing.assert_allclose(blocks.mean, whole.mean, atol=1e-12)

@@ -23,6 +23,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import ARRAY_KINDS, crossed, make_clusters, seeds
 from ksparse import KSparse
+from ksparse.matrix import as_matrix
+from ksparse.starts import STARTS, StartData
+from ksparse.starts.spectral import decompose, embedding_of, spectral_embedding
 
 WEIGHT_CHECKS = dict.fromkeys(
     (
@@ -122,7 +125,7 @@ def test_auto_finds_about_as_many_features_as_there_are_markers(seed):
     assert 0.5 * markers.sum() <= first.n_features_selected_ <= 3 * markers.sum()
 
 
-@pytest.mark.parametrize("solver", ["working_set", "fista", "projected_gradient"])
+@pytest.mark.parametrize("solver", ["working_set", "fista", "fista_paper", "projected_gradient"])
 def test_all_solvers_lead_to_the_same_features(clusters, solver):
     X, _, _ = clusters
     model = KSparse(3, eta=60.0, solver=solver, init="spectral", random_state=0).fit(X)
@@ -134,7 +137,7 @@ def test_all_solvers_lead_to_the_same_features(clusters, solver):
     assert difference < 0.05 * np.linalg.norm(exact.l1_weights_)
 
 
-@pytest.mark.parametrize("solver", ["fista", "projected_gradient"])
+@pytest.mark.parametrize("solver", ["fista", "fista_paper", "projected_gradient"])
 def test_a_number_of_features_works_with_every_solver(clusters, solver):
     X, _, _ = clusters
     model = KSparse(3, n_features=12, solver=solver, random_state=0).fit(X)
@@ -381,6 +384,93 @@ def test_the_preset_of_the_paper_can_be_overridden():
     assert (model.solver, model.solver_max_iter, model.max_loops) == ("fista", 50, 10)
     assert (model.relax, model.threshold, model.targets) == (False, 0.01, "projection")
     assert (model.init, model.tol, KSparse.paper(5, 100).n_init) == ("spectral", None, 40)
+
+
+# Data that are not centred -------------------------------------------------------------
+
+
+NOT_CENTRED = [{"n_features": 9}, {"eta": 20.0, "relax": False}, {"n_features": 9, "scale": True}]
+
+
+@pytest.mark.parametrize("options", NOT_CENTRED, ids=str)
+def test_without_centring_nothing_is_subtracted(options):
+    X, _, _ = make_clusters(0)
+    X += 2.0
+    model = KSparse(3, center=False, random_state=0, **options).fit(X)
+    assert not model.mean_.any()
+    np.testing.assert_allclose(model.project(X), X * model.scale_ @ model.weights_, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    centred = KSparse(3, random_state=0, **options).fit(X)
+    assert np.abs(model.l1_weights_ - centred.l1_weights_).max() > 1e-3
+
+
+def test_without_centring_the_weights_are_the_optimum_for_the_data_as_they_are():
+    X, truth, _ = make_clusters(0)
+    X += 3.0
+    given = {"eta": 15.0, "init": truth, "relax": False, "max_loops": 1, "targets": "projection"}
+    model = KSparse(3, center=False, solver_tol=1e-9, random_state=0, **given).fit(X)
+    # The scale is that of the paper, with the mean or without.
+    np.testing.assert_allclose(model.scale_, 1 / np.linalg.norm(X, 2), rtol=1e-6)
+    matrix = as_matrix(X * model.scale_)
+    rows = spectral_embedding(matrix, 7, np.random.RandomState(0)).rows
+    T = np.array([rows[truth == c].mean(axis=0) for c in range(3)])[truth]
+    Z = X * model.scale_
+    W = model.l1_weights_
+    gradient = Z.T @ (Z @ W - T)
+    gap = (gradient * W).sum() + 15.0 * np.abs(gradient).max()
+    assert gap <= 1e-3 * (T**2).sum()
+
+
+@pytest.mark.parametrize("options", NOT_CENTRED, ids=str)
+def test_without_centring_storage_and_copies_do_not_matter(options, array_kind):
+    X, _, _ = make_clusters(0, shift=6.0, zeros=0.3)
+    X += 1.0 * (X != 0)
+    common = {"center": False, "random_state": 0, "init": "spectral", **options}
+    expected = KSparse(3, **common).fit(X)
+    model = KSparse(3, **common).fit(array_kind(X))
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_allclose(model.weights_, expected.weights_, atol=1e-5)
+    times = np.random.default_rng(0).integers(1, 3, len(X))
+    weighted = KSparse(3, **common).fit(array_kind(X), sample_weight=times.astype(float))
+    repeated = KSparse(3, **common).fit(array_kind(np.repeat(X, times, axis=0)))
+    assert adjusted_rand_score(np.repeat(weighted.labels_, times), repeated.labels_) == 1.0
+    assert np.array_equal(weighted.get_support(), repeated.get_support())
+
+
+@pytest.mark.parametrize("init", ["spectral", "spectral_kernel", "pca", "graph"])
+def test_starts_do_not_depend_on_centring(init):
+    X, _, _ = make_clusters(0, shift=1.5)
+    data = []
+    for center in (True, False):
+        matrix = as_matrix(X + 5.0, center=center)
+        norm, U, s = decompose(matrix, 6, np.random.RandomState(0))
+        data.append(StartData(matrix.scaled(norm), embedding_of(U, s, 7, float(len(X))), 3))
+    one, other = (STARTS[init].labels(d, np.random.RandomState(0)) for d in data)
+    assert adjusted_rand_score(one, other) == 1.0
+
+
+def test_constant_features_are_not_selected_without_centring_either():
+    X, _, _ = make_clusters(0)
+    X[:, [3, 40]] = 7.0
+    model = KSparse(3, n_features=58, center=False, random_state=0).fit(X)
+    assert not model.get_support()[[3, 40]].any()
+
+
+# k-means -------------------------------------------------------------------------------
+
+
+def test_k_means_runs_can_be_compared_by_inertia():
+    # A broad cluster and a few samples beside it: whole, it has the better margins; cut in
+    # two, the lower inertia.
+    line = np.concatenate([np.linspace(0, 10, 300), np.full(9, 18.0)])
+    X = np.column_stack([line, 1e-3 * np.random.default_rng(0).normal(size=(309, 3))])
+    whole = np.repeat([0, 1], [300, 9])
+    for criterion, best in (("margin", 1.0), ("inertia", 0.0)):
+        model = KSparse(2, n_features=1, init=whole, n_init=30, kmeans_criterion=criterion,
+                        random_state=0).fit(X)  # fmt: skip
+        assert adjusted_rand_score(model.labels_, whole) == pytest.approx(best, abs=0.05)
+    with pytest.raises(ValueError, match=r"kmeans_criterion='size' is unknown; choose from margin"):
+        KSparse(2, kmeans_criterion="size").fit(X)
 
 
 def test_more_radius_selects_more_features(clusters):

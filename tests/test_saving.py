@@ -100,6 +100,7 @@ OPTIONS = [
     {"feature_weights": pd.Series(np.ones(60))},
     {"random_state": np.random.RandomState(3)},
     {"n_features": "auto", "tol": None, "memory_limit": "1GB"},
+    {"center": False, "kmeans_criterion": "inertia"},
     {"n_features": np.int64(7), "ridge": np.float32(0.25), "relax": np.bool_(True)},
 ]
 

@@ -521,6 +521,33 @@ def test_a_missing_gene_counts_as_its_mean(clustered, simulated):
     )
 
 
+def test_results_of_data_that_are_not_centred_say_so_and_place_cells(simulated):
+    adata = ks.tl.ksparse(simulated, 3, **FIT, normalize="log1p", center=False, copy=True)
+    record = adata.uns["ksparse"]
+    assert not record["params"]["center"]
+    assert not record["model"]["mean"].any()
+    placed = ks.tl.predict(adata, simulated, copy=True)
+    assert placed.obs["ksparse"].tolist() == adata.obs["ksparse"].tolist()
+    # Contributions are still those to the distance from the middle of all cells.
+    ks.tl.rank_genes(adata)
+    chosen = adata.var["ksparse_selected"].to_numpy()
+    X = log_normalise(simulated.X).toarray()[:, chosen]
+    labels = adata.obs["ksparse"].astype(int).to_numpy()
+    for cluster in range(3):
+        shares = adata.varm["ksparse_contribution"][chosen, cluster]
+        difference = X[labels == cluster].mean(axis=0) - X.mean(axis=0)
+        assert (np.sign(shares) == np.sign(difference)).all()
+        direction = record["model"]["weights"] @ (
+            adata.obsm["ksparse"][labels == cluster].mean(axis=0)
+            - adata.obsm["ksparse"].mean(axis=0)
+        )
+        signed = np.abs(shares) * np.sign(difference * direction)
+        assert signed.sum() == pytest.approx(1.0, abs=0.02)
+    lost = np.flatnonzero(chosen)[0]
+    with pytest.warns(UserWarning, match="lacks 1 of the 12 selected genes.*replaced by zero"):
+        ks.tl.predict(adata, simulated[:, np.arange(300) != lost].copy())
+
+
 def test_a_model_of_a_data_frame_places_cells_too(simulated):
     frame = pandas.DataFrame(log_normalise(simulated.X).toarray(), columns=simulated.var_names)
     model = KSparse(3, **FIT).fit(frame)

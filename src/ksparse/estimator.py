@@ -60,8 +60,9 @@ class KSparse(
     selector : {"l1"}, default="l1"
         How `n_features` features are chosen: "l1" finds the radius of the ball at which
         exactly that many have weights.
-    solver : {"working_set", "fista", "projected_gradient"}, default="working_set"
-        Solver of the W-step. All give the same answer; the default is exact and fast.
+    solver : str, default="working_set"
+        Solver of the W-step: "working_set", which is exact and fast, "projected_gradient",
+        "fista", or "fista_paper" (its update as it is printed). All give the same answer.
     ball : {"l1"}, default="l1"
         What bounds the weights.
     relax : bool, default=True
@@ -70,11 +71,16 @@ class KSparse(
     n_init : int, default=5
         k-means++ replicates in every loop, besides a run from the current labels. Where
         several starts are compared, each goes on from its labels alone.
+    kmeans_criterion : {"margin", "inertia"}, default="margin"
+        What decides between these runs: how far samples are from the next cluster, or, as
+        usual, how near to their own; the latter tends to cut large clusters in two.
     max_loops : int, default=10
         Largest number of loops of the alternation.
     tol : float or None, default=0.01
         Stop when labels (1 - ARI) change by no more than this in a loop, and the selected
         features by no more than five times this share. None always runs `max_loops`.
+    center : bool, default=True
+        Whether to subtract the mean of every feature.
     scale : bool, default=False
         Whether to divide every feature by its standard deviation.
     feature_weights : array-like, optional
@@ -89,7 +95,7 @@ class KSparse(
     solver_max_iter : int, optional
         Largest number of iterations of the W-step.
     threshold : float, default=0.0
-        Weights below this are set to zero in every iteration of "fista".
+        Weights below this are set to zero in every iteration of "fista" and "fista_paper".
     max_labels : int, default=1
         Largest number of labels of a sample. With 2 or more, samples between clusters (such
         as doublets of cells) get several labels where the evidence is enough: such a sample
@@ -163,7 +169,8 @@ class KSparse(
     spread_ : float
         Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
-        What is subtracted from each feature, and what the result is multiplied with.
+        What is subtracted from each feature (zero unless `center`), and what the result is
+        multiplied with.
     n_passes_ : int or None
         How often data in files or on a cluster were read; None for data in memory.
     n_features_in_ : int
@@ -204,8 +211,10 @@ class KSparse(
         ball: str = "l1",
         relax: bool = True,
         n_init: int = 5,
+        kmeans_criterion: str = "margin",
         max_loops: int = 10,
         tol: float | None = 0.01,
+        center: bool = True,
         scale: bool = False,
         feature_weights: ArrayLike | None = None,
         ridge: float = 0.3,
@@ -230,8 +239,10 @@ class KSparse(
         self.ball = ball
         self.relax = relax
         self.n_init = n_init
+        self.kmeans_criterion = kmeans_criterion
         self.max_loops = max_loops
         self.tol = tol
+        self.center = center
         self.scale = scale
         self.feature_weights = feature_weights
         self.ridge = ridge

@@ -21,7 +21,8 @@ from ksparse._errors import InputError, Term
 from ksparse.core.balls import BALLS
 from ksparse.core.selectors import SELECTORS
 from ksparse.core.solvers import SOLVERS
-from ksparse.core.targets import TARGETS
+from ksparse.core.targets import TARGETS, compared_by
+from ksparse.core.y_step import CRITERIA
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.matrix.sources import (
     check_costs,
@@ -154,10 +155,12 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     "ball": ("l1", _Choice(BALLS)),
     "relax": (True, TRUE_OR_FALSE),
     "n_init": (5, _Count(1)),
+    "kmeans_criterion": ("margin", _Choice(CRITERIA)),
     "max_loops": (10, _Count(1)),
     "tol": (0.01, Constraint(
         _or_none(lambda value: is_number(value) and value >= 0), "must be None or a number >= 0"
     )),
+    "center": (True, TRUE_OR_FALSE),
     "scale": (False, TRUE_OR_FALSE),
     "feature_weights": (None, ANYTHING),
     "ridge": (0.3, NOT_NEGATIVE),
@@ -268,7 +271,9 @@ def read_inputs(
         )  # fmt: skip
     if rows is not None:
         starts = [start if isinstance(start, str) else start[rows] for start in starts]
-    matrix = as_matrix(part, sample_weight=weight, standardize=params["scale"])
+    matrix = as_matrix(
+        part, sample_weight=weight, standardize=params["scale"], center=params["center"]
+    )
     check_stored_values(X, matrix)
     n_distinct = count_distinct_rows(part, n_clusters)
     if n_distinct < n_clusters:
@@ -300,7 +305,7 @@ def _settings(
         solver=solver,
         solver_options=options,
         ball=BALLS[params["ball"]],
-        targets=TARGETS[params["targets"]],
+        targets=compared_by(TARGETS[params["targets"]], params["kmeans_criterion"]),
         relax=params["relax"],
         ridge=params["ridge"],
         loop=Loop(params["n_init"], params["max_loops"], params["tol"]),

@@ -36,10 +36,14 @@ def contributions(record: Record) -> Floats:
     """Return signed contributions, clusters x selected genes; see `ksparse.tl.rank_genes`."""
     model = record.model
     centres = np.asarray(model.centroids, dtype=np.float64)
+    means, middle = np.asarray(record.clusters.mean), np.asarray(model.mean)
+    if not record.params.get("center", True):  # then the centre of all cells is not at zero
+        share = np.asarray(record.clusters.size) / np.sum(record.clusters.size)
+        centres, middle = centres - share @ centres, share @ means
     length = np.linalg.norm(centres, axis=1, keepdims=True)
     length[length == 0] = np.inf  # a cluster in the centre of all cells, or the only one
     direction = (centres / length) @ np.asarray(model.weights, dtype=np.float64).T
-    difference = (np.asarray(record.clusters.mean) - model.mean) * model.scale
+    difference = (means - middle) * model.scale
     return np.sign(difference) * np.abs(direction * difference) / length
 
 

@@ -49,7 +49,8 @@ def predict(
     """Place new cells in the clusters of a result.
 
     Genes are aligned by name, and only the selected ones are needed. One that is missing in the
-    new cells is replaced by its mean, which favours no cluster.
+    new cells is replaced by its mean, which favours no cluster (by zero, if the data of the
+    model were not centred).
 
     Parameters
     ----------
@@ -113,13 +114,14 @@ def predict(
     if not fitted.genes.size:
         raise InputError(Term("model"), " selected no genes: there is nothing to place cells by.")
     places = new_adata.var_names.get_indexer(fitted.genes)
-    _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share)
+    instead = "their means" if fitted.mean.any() else "zero"
+    _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share, instead)
     if copy:
         new_adata = copy_adata(new_adata)
     layer = _layer(new_adata, layer, fitted.layer)
     present = places >= 0
     X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
-    # Leaving a gene out is the same as setting it to its mean, for centred data.
+    # Leaving a gene out is the same as setting it to its mean, for centred data; else to zero.
     with np.errstate(over="ignore", invalid="ignore"):
         labels, projected = _place(fitted, present, X)
     if not np.isfinite(projected).all():
@@ -192,7 +194,7 @@ def _layer(new_adata: AnnData, layer: str | None, fitted_on: str | None) -> str 
     return fitted_on if layer is None else layer
 
 
-def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> None:
+def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float, instead: str) -> None:
     """Warn if selected genes are missing; raise ValueError if too many are."""
     if not missing.size:
         return
@@ -209,5 +211,5 @@ def _check_missing(missing: NDArray[Any], n_genes: int, min_share: float) -> Non
         )  # fmt: skip
     warn(
         Term("new_adata"), f" lacks {missing.size} of the {n_genes} selected genes, which are "
-        f"replaced by their means: {names}.", stacklevel=3,
+        f"replaced by {instead}: {names}.", stacklevel=3,
     )  # fmt: skip
