@@ -18,6 +18,7 @@ FILES = {
     "pollen": "pollen",
     "baron mouse": "baron_mouse",
     "scsim1": "scsim1_seed1",
+    "scsim2": "scsim2_seed1",
     "authors' simulation": "authors_simu_10000",
 }
 

@@ -5,8 +5,9 @@ features of mean ``mean`` and factor ``factor``, it stands for
 
     Xc = (X - 1 mean') diag(factor)
 
-(``mean`` is zero in a view that is not centred) and every product below is a product with Xc in which sample i counts
-``sample_weight[i]`` times. Sums run in float64 whatever the type of the data.
+and every product below is a product with Xc in which sample i counts
+``sample_weight[i]`` times. In a view that is not centred ``mean`` is zero. Sums run in
+float64 whatever the type of the data.
 """
 
 from __future__ import annotations
