@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-speed bench-memory bench-paper bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-speed bench-memory bench-paper bench-preset bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -130,6 +130,10 @@ bench-memory: .venv/dev
 DATA ?= scsim1 scsim2
 bench-paper: .venv/dev
 	$(BIN)/ksparse compare $(DATA) -o ksparse-compare
+
+# The deviations of the paper's preset from the paper's text, one at a time (an hour).
+bench-preset: .venv/dev
+	$(BIN)/python benchmarks/paper_preset.py
 
 # Up to a million samples, in memory and in files; give SIZES="10000 100000" for others.
 SIZES ?= 10000 100000 1000000

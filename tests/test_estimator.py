@@ -384,6 +384,19 @@ def test_the_preset_of_the_paper_can_be_overridden():
     assert (model.solver, model.solver_max_iter, model.max_loops) == ("fista", 50, 10)
     assert (model.relax, model.threshold, model.targets) == (False, 0.01, "projection")
     assert (model.init, model.tol, KSparse.paper(5, 100).n_init) == ("spectral", None, 40)
+    assert (model.center, model.kmeans_criterion) == (True, "margin")
+
+
+def test_the_preset_of_the_paper_can_follow_its_text(clusters):
+    X, truth, _ = clusters
+    text = {"center": False, "threshold": 0.0, "solver": "fista_paper",
+            "init": "spectral_kernel", "kmeans_criterion": "inertia"}  # fmt: skip
+    model = KSparse.paper(3, 20.0, random_state=0, **text).fit(X)
+    assert adjusted_rand_score(model.labels_, truth) == 1.0
+    assert np.abs(model.l1_weights_).sum() <= 20.0 * (1 + 1e-9)
+    preset = KSparse.paper(3, 20.0, random_state=0).fit(X)
+    assert adjusted_rand_score(preset.labels_, truth) == 1.0
+    assert model.n_features_selected_ > preset.n_features_selected_
 
 
 # Data that are not centred -------------------------------------------------------------

@@ -261,10 +261,11 @@ class KSparse(
     def paper(cls, n_clusters: int, eta: float | None, **overrides: Any) -> Self:
         """Return an estimator with the settings of the paper and of its authors' programs.
 
-        FISTA of 50 iterations with entries below 0.01 set to zero, k + 4 components, one
-        spectral start, 40 k-means replicates, 10 loops, targets from the projection, no
-        refit. One thing is not as in the paper: k-means replicates are compared by margin
-        instead of inertia (among those that do not raise the cost).
+        FISTA of 50 iterations, k + 4 components, one spectral start, 40 k-means replicates,
+        10 loops, targets from the projection, no refit. Nearer to the paper's text would be
+        ``solver="fista_paper", init="spectral_kernel", kmeans_criterion="inertia"``, and,
+        where the text differs from its authors' programs, ``center=False, threshold=0``. All
+        deviations and what each is worth are in docs/comparison/README.md.
 
         Parameters
         ----------
