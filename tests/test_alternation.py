@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from conftest import make_clusters, seeds
 from ksparse import KSparse, choose_k, feature_path, stability_selection
 from ksparse.core.alternation import State, alternate
-from ksparse.params import DEFAULTS, read_inputs, with_defaults
+from ksparse.params import DEFAULTS, read_inputs
 from ksparse.search.fit import converge, fit_prepared, prepare, w_step_for
+from ksparse.selection.checks import with_defaults
 
 
 def make_problem(seed=0, **options):

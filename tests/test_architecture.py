@@ -398,4 +398,4 @@ def files_of_a_fit(**parameters):
 def test_a_fit_passes_through_few_files():
     assert len(files_of_a_fit(n_features=10, init="spectral")) <= 15
     assert len(files_of_a_fit(n_features=10, init=["spectral", "pca"])) <= 19
-    assert len(files_of_a_fit()) <= 21
+    assert len(files_of_a_fit()) <= 22

@@ -472,7 +472,7 @@ def test_the_unit_of_the_data_does_not_matter_to_the_decomposition(unit):
 
 def test_the_start_of_the_eigenvectors_of_a_graph_is_not_their_leading_one():
     points, _, _ = make_clusters(0, sizes=(150, 120, 90), n_features=6, n_markers=2, shift=1.0)
-    weighted = graph._shared_neighbours(points)
+    weighted = graph._shared_neighbours(points, 3)
     vectors = graph._leading_eigenvectors(weighted, 4)
     root = np.sqrt(np.asarray(weighted.sum(axis=0)).ravel())
     dense = weighted.toarray() / np.outer(root, root)

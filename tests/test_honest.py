@@ -12,9 +12,10 @@ from sklearn.metrics import adjusted_rand_score
 import ksparse.search.search as search_module
 from conftest import make_clusters, seeds
 from ksparse import KSparse, feature_path
-from ksparse.params import read_inputs, with_defaults
+from ksparse.params import read_inputs
 from ksparse.search.fit import w_step_for
 from ksparse.search.judge import Judge, mean_and_error
+from ksparse.selection.checks import with_defaults
 from ksparse.selection.cluster_scores import _jackknife
 
 N_FEATURES = 5_000

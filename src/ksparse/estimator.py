@@ -97,9 +97,8 @@ class KSparse(
     threshold : float, default=0.0
         Weights below this are set to zero in every iteration of "fista" and "fista_paper".
     max_labels : int, default=1
-        Largest number of labels of a sample. With 2 or more, samples between clusters (such
-        as doublets of cells) get several labels where the evidence is enough: such a sample
-        is modelled as the mean of the centroids of its labels.
+        Largest number of labels of a sample. With 2 or more, samples between clusters (such as
+        doublets) may get several labels: they are modelled as the mean of their centroids.
     sigma : float, default=150.0
         Width of the kernel of "spectral_kernel".
     memory_limit : int or str, optional
@@ -312,15 +311,7 @@ class KSparse(
         """Fit, and return all samples in the projection.
 
         The same as ``fit(X).project(X)``, without projecting the samples a second time.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix (CSR, CSC), AnnData, stored matrix or dask array
-            The data, as in `fit`.
-        y : ignored
-            For compatibility.
-        sample_weight : array-like, optional
-            Weight of each sample, as in `fit`.
+        Parameters are those of `fit`.
 
         Returns
         -------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -38,6 +37,7 @@ __all__ = [
     "DEFAULTS",
     "NO_EFFECT",
     "PAPER",
+    "PARAMETERS",
     "Inputs",
     "check_count",
     "check_integer",
@@ -46,7 +46,6 @@ __all__ = [
     "is_integer",
     "is_number",
     "read_inputs",
-    "with_defaults",
 ]
 
 # Parameters that do not change the result.
@@ -184,16 +183,6 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     )),
 }  # fmt: skip
 DEFAULTS = {name: default for name, (default, _) in PARAMETERS.items()}
-
-
-def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
-    """Return all parameters of `KSparse`, from those that a function was given."""
-    unknown = [name for name in options if name not in PARAMETERS or name in given]
-    if unknown:
-        near = get_close_matches(unknown[0], PARAMETERS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(PARAMETERS)}."
-        raise InputError(f"{unknown[0]!r} is no parameter that can be given here; {hint}")
-    return DEFAULTS | dict(options) | given
 
 
 def check_integer(name: str, value: Any, least: int) -> int:

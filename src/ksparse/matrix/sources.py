@@ -63,10 +63,7 @@ def is_stored(X: Any) -> bool:
 
 
 def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
-    """Return what can be clustered, and the names of its features where X is AnnData.
-
-    Matrices in files and dask arrays become `Blocks`; all else is returned as it is.
-    """
+    """Return what can be clustered (stored matrices as `Blocks`), and the names of AnnData."""
     if isinstance(X, np.ndarray):
         return X, None
     names = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,25 @@ from sklearn.utils import check_array
 from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import Data, check_data, check_distinct_rows
 from ksparse.metrics import label_codes
-from ksparse.params import Inputs, check_integer, is_integer, read_inputs, with_defaults
+from ksparse.params import DEFAULTS, PARAMETERS, Inputs, check_integer, is_integer, read_inputs
 
 __all__ = [
     "check_n_jobs",
     "check_several_clusters",
     "check_true_labels",
     "read_arguments",
+    "with_defaults",
 ]
+
+
+def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """Return all parameters of `KSparse`, from those that a function was given."""
+    unknown = [name for name in options if name not in PARAMETERS or name in given]
+    if unknown:
+        near = get_close_matches(unknown[0], PARAMETERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(PARAMETERS)}."
+        raise InputError(f"{unknown[0]!r} is no parameter that can be given here; {hint}")
+    return DEFAULTS | dict(options) | given
 
 
 def read_arguments(

@@ -320,7 +320,7 @@ def _columns(
         "gap": [fit.projection.gap for fit in fits],
         "silhouette": [silhouette(fit.projected, fit.labels, seed) for fit in fits],
     }
-    for name in PointScores._fields:
+    for name in ("agreement", "explained"):
         values = np.array([getattr(score, name) for score in scored]).reshape(-1, len(fits)).T
         means = [mean_and_error(value) for value in values]
         columns[name], columns[f"{name}_se"] = map(list, zip(*means, strict=True))
