@@ -94,7 +94,7 @@ VARIANTS = [
     Variant("step 1 instead of 1 / 1.001", {"solver": "step 1"}),
     Variant("last iterate instead of the best", {"solver": "last point"}),
     Variant("FISTA update as printed", {"solver": "fista_paper"}),
-    Variant("stop when labels and features have settled", {"tol": 0.01}),
+    Variant("stop when labels and features have converged", {"tol": 0.01}),
     Variant("everything as in the text", TEXT, fresh_kmeans),
     Variant("the same, data centred", TEXT | {"center": True}, fresh_kmeans),
     Variant("KSparse.paper", None),
