@@ -51,6 +51,15 @@ def test_threads_give_the_same_as_memory(kind, dtype, seed, m, chunks):
     np.testing.assert_array_equal(model.predict(array), reference.labels_)
 
 
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_data_that_are_not_centred_give_the_same_as_memory(kind):
+    X = make(m=600)
+    given = {"n_features": 12, "init": "spectral", "center": False, "random_state": 0}
+    model = KSparse(4, **given).fit(chunked(X, 250, kind))
+    same(model, KSparse(4, **given).fit(X))
+    assert not model.mean_.any()
+
+
 @pytest.mark.parametrize("m", thorough_params([1000], [1500]))
 def test_the_number_of_threads_does_not_matter(m):
     X = chunked(make(m=m), 200, "csr")
