@@ -36,7 +36,8 @@ X, LABELS = small()
 
 def model(n_clusters=3, **settings):
     """A fast fit from given labels, unless the settings say otherwise."""
-    defaults = {"n_features": 4, "init": LABELS, "n_init": 1, "max_loops": 2, "random_state": 0}
+    defaults = {"n_features": 4, "init": LABELS, "n_init": 1, "random_state": 0}
+    defaults |= {"max_loops": 2, "tol": None}
     if "eta" in settings:
         defaults.pop("n_features")
     return KSparse(n_clusters, **(defaults | settings))
@@ -513,7 +514,7 @@ CONSTANTS = [7.0, 0.0, 1e8, 0.1]
         {"n_features": 8, "relax": False},
         {"n_features": "auto"},
         {"eta": 1e6},
-        {"eta": 1e6, "solver": "fista", "solver_max_iter": 50},
+        {"eta": 1e6, "solver": "fista", "solver_max_iter": 50, "solver_tol": 0.0},
         {"n_features": 6, "feature_weights": np.append(np.zeros(4), np.ones(8))},
     ],
 )

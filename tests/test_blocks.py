@@ -23,7 +23,11 @@ zarr = pytest.importorskip("zarr")
 
 LIMIT = 12 * 2**16  # the smallest blocks
 KINDS = ("h5ad-csr", "h5ad-dense", "zarr-csr", "zarr-dense")
-pytestmark = pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Writing zarr v2 data"),
+    # What is compared is the same, converged or not.
+    pytest.mark.filterwarnings("ignore:Labels and features did not converge"),
+]
 
 
 def make(seed=0, m=2500, d=200, k=4, dtype=np.float32):

@@ -695,7 +695,8 @@ def test_names_that_are_not_utf8_lose_nothing(table_file, results, tmp_path, cap
     assert run("predict", model, model, "-o", f"{out}3") == 0
     assert run("report", f"{out}/result.h5ad", "-o", f"{NOT_UTF8}.html", "--title", NOT_UTF8) == 0
     assert run("simulate", "--cells", 20, "--genes", 30, "-o", f"{out}4.h5ad") == 0
-    assert capsys.readouterr().err == ""
+    for line in capsys.readouterr().err.splitlines():  # six genes of few cells
+        assert line.startswith("ksparse: warning: There is no plateau")
     assert run("run", f"{NOT_UTF8}-gone.csv", "-k", 3, "-o", out, "--force") == 2
     assert "gone.csv does not exist" in one_line(capsys)
 

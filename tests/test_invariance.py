@@ -15,6 +15,9 @@ from sklearn.metrics import adjusted_rand_score
 from conftest import ARRAY_KINDS, crossed, examples, make_clusters, seeds
 from ksparse import KSparse
 
+# What is compared is the same, converged or not.
+pytestmark = pytest.mark.filterwarnings("ignore:Labels and features did not converge")
+
 # A smaller example would cost hundreds of fits.
 PHASES = (Phase.explicit, Phase.generate)
 sampled = settings(max_examples=examples(3, 10), deadline=None, derandomize=True, phases=PHASES)

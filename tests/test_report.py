@@ -512,6 +512,7 @@ def test_choosing_a_gene_ends_the_highlight_of_a_label(visit, page_file):
     painted(page, "gene:2:")
 
 
+@pytest.mark.filterwarnings("ignore:Labels and features did not converge")
 def test_a_highlighted_cluster_brings_its_column_into_view(visit, simulated, tmp_path):
     adata = simulated.copy()
     ks.tl.ksparse(adata, 20, n_features=10, init="pca", normalize="log1p", random_state=0)

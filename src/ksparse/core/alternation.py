@@ -167,5 +167,7 @@ def _exchanged(before: Projection | None, after: Projection) -> float:
     if before is None:
         return 1.0
     old, new = before.selected, after.selected
+    if old.size == new.size == 0:
+        return 0.0
     common = np.intersect1d(old, new, assume_unique=True).size
-    return 1.0 - common / max(old.size, new.size, 1)
+    return 1.0 - common / max(old.size, new.size)

@@ -91,7 +91,9 @@ def tables(record: Record, run: dict[str, Any]) -> tuple[list[Any], str]:
         )
     ]
     if len(tried) > 1:
-        tried.append(["rule", "a later start is chosen if it is better by more than a standard error"])
+        tried.append(
+            ["rule", "a later start is chosen if it is better by more than a standard error"]
+        )
     out = [
         ["Result", _result_rows(record.results)],
         ["Parameters", _rows(record.params)],

@@ -234,11 +234,11 @@ def _score(half: _Half, weights: Floats) -> tuple[float, float, float]:
     known = half.matrix.project(weights)
     fitted = np.bincount(half.labels, minlength=k) > 0
     centres = centroids(known, half.labels, k, half.matrix.sample_weight)
-    square = distances(projected, centres)
-    square[:, ~fitted] = np.inf  # there is no such centroid
+    present = np.flatnonzero(fitted)  # the others have no centroid
+    square = distances(projected, centres[present])
     seen = fitted[truth]
     margin = np.full(truth.size, -1.0)
-    margin[seen] = margins_of(square[seen], truth[seen])
+    margin[seen] = margins_of(square[seen], np.searchsorted(present, truth[seen]))
     by_cluster = np.bincount(truth, weights=mass * margin, minlength=k)[sizes > 0]
     agreement = adjusted_rand_score(truth, square.argmin(axis=1))
     aims = half.targets[truth]
