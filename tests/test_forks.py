@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import thorough_params
+
 if not hasattr(os, "fork"):
     pytest.skip("there is no fork here", allow_module_level=True)
 
@@ -46,7 +48,10 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("name", WORK)
+QUICK = ["large fit", "gap"]
+
+
+@pytest.mark.parametrize("name", thorough_params(QUICK, [n for n in WORK if n not in QUICK]))
 def test_nothing_hangs_in_a_forked_process(name):
     program = START.replace("{work}", WORK[name])
     more = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
