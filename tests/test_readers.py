@@ -425,6 +425,7 @@ def test_complex_values_are_refused(tmp_path, name, place, check):
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
 def test_complex_values_in_archives_and_zarr_are_refused(tmp_path):
     zarr = pytest.importorskip("zarr")
     np.savez(tmp_path / "a.npz", X=COUNTS + 1j)
@@ -461,6 +462,7 @@ def test_places_in_hdf5_must_be_whole_numbers(tmp_path, name, place, check):
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
 def test_places_in_archives_and_zarr_must_be_whole_numbers(tmp_path):
     zarr = pytest.importorskip("zarr")
     X = sp.csr_matrix(COUNTS)

@@ -52,4 +52,12 @@ def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WSt
     counts = np.array(sorted(grid))
     judge = Judge(matrix, n_clusters, np.random.RandomState(SEED), n_halvings=2)
     scores = judge.along(labels, w_step, counts.tolist())
-    return smallest_on_plateau(counts, np.array([score.explained.mean() for score in scores]))
+    explained = np.array([score.explained.mean() for score in scores])
+    # The first that is enough, plateau or not: with few features the loops find better labels
+    # than those of a start, which may need many.
+    enough = (
+        explained >= PLATEAU * explained.max()
+        if explained.max() > 0
+        else explained == explained.max()
+    )
+    return int(counts[np.argmax(enough)])
