@@ -12,11 +12,9 @@ import numpy as np
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.decomposition import PCA
 
-from common import load
+from common import README_SETS, load
 from ksparse import KSparse
 from ksparse.metrics import adjusted_rand_score, summary
-
-SETS = ("zeisel", "usoskin", "klein", "5 cell lines", "pollen", "baron mouse")
 
 
 def peers(X, k):
@@ -68,7 +66,7 @@ def main():
     print(f"| data | shape | {' | '.join(f'seed {s}' for s in seeds)} | PCA k-means | spectral |")
     print("|---" * (len(seeds) + 4) + "|")
     table = []
-    for name in SETS:
+    for name in README_SETS:
         X, classes, k, _ = load(name)
         fits = [KSparse(k, n_features=100, random_state=seed).fit(X) for seed in seeds]
         values = [adjusted_rand_score(classes, labels) for labels in

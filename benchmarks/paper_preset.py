@@ -44,7 +44,7 @@ class InertiaStart:
         self.kernel = kernel
 
     def labels(self, data, rng):
-        points = data.embedding.rows
+        points = data.embedding.coordinates
         if self.kernel:
             points = kernel_embedding(data.matrix, points.shape[1], data.sigma)
         weight = data.matrix.sample_weight

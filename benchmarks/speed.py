@@ -47,7 +47,7 @@ def main():
             print(f"| init={init!r}, {name} | {np.median(ratios):.1f} |", flush=True)
 
     prepared = prepare(as_matrix(dense), k + 4, np.random.RandomState(0))
-    matrix, embedding = prepared.matrix, prepared.embedding(k + 4).rows
+    matrix, embedding = prepared.matrix, prepared.embedding(k + 4).coordinates
     labels = np.unique(classes, return_inverse=True)[1]
     targets = TARGETS["embedding"].targets(matrix, embedding, labels, k, None)
     problem = Problem(

@@ -22,8 +22,7 @@ def make_problem(seed=0, **options):
     inputs = read_inputs(with_defaults({"n_features": 12, "n_clusters": 3} | options), X)
     settings = inputs.settings
     prepared = prepare(inputs.matrix, settings.n_components, np.random.RandomState(0))
-    embedding = prepared.embedding(settings.n_components).rows
-    problem = prepared.alternation(settings, w_step_for(settings, 12), embedding)
+    problem = prepared.alternation(settings, w_step_for(settings, 12))
     labels = np.where(np.random.default_rng(seed).random(truth.size) < 0.7, truth, (truth + 1) % 3)
     return problem, labels, settings
 

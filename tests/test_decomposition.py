@@ -238,9 +238,9 @@ def test_rows_of_the_embedding_have_unit_length(array_kind, n_components, weight
     weight = make_weights(0, labels.size) if weighted else None
     matrix = as_matrix(array_kind(X), sample_weight=weight)
     embedding = spectral_embedding(matrix, n_components, rng_of(0))
-    assert embedding.rows.shape == (labels.size, n_components)
+    assert embedding.coordinates.shape == (labels.size, n_components)
     assert embedding.scores.shape == (labels.size, max(n_components - 1, 1))
-    np.testing.assert_allclose(np.linalg.norm(embedding.rows, axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(embedding.coordinates, axis=1), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -265,7 +265,7 @@ def test_the_linear_embedding_agrees_with_the_kernel_of_the_paper(seed, sizes, w
     found = [
         KMeans(k, n_init=10, random_state=0).fit(rows, sample_weight=weight).labels_
         for rows in (
-            spectral_embedding(matrix, k, rng_of(seed)).rows,
+            spectral_embedding(matrix, k, rng_of(seed)).coordinates,
             kernel_embedding(matrix, k, sigma=150.0),
         )
     ]
@@ -276,7 +276,7 @@ def test_the_linear_embedding_agrees_with_the_kernel_of_the_paper(seed, sizes, w
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_very_wide_kernel_has_the_same_rows_up_to_rotation(seed):
     X, _, _ = make_clusters(seed)
-    rows = spectral_embedding(as_matrix(X), 3, rng_of(0)).rows
+    rows = spectral_embedding(as_matrix(X), 3, rng_of(0)).coordinates
     kernel = kernel_embedding(as_matrix(X), 3, sigma=1e3)
     np.testing.assert_allclose(rows @ rows.T, kernel @ kernel.T, atol=1e-3)
 
@@ -308,7 +308,7 @@ def test_an_embedding_of_weighted_samples_is_that_of_repeated_samples(name, seed
     often = np.repeat(np.arange(labels.size), weight)
     weighted, repeated = as_matrix(X, sample_weight=weight.astype(float)), as_matrix(X[often])
     if name == "spectral":
-        one, other = (spectral_embedding(m, 3, rng_of(0)).rows for m in (weighted, repeated))
+        one, other = (spectral_embedding(m, 3, rng_of(0)).coordinates for m in (weighted, repeated))
     else:
         one, other = (kernel_embedding(m, 3, sigma=150.0) for m in (weighted, repeated))
     # Rows are determined up to a rotation, which their products do not see.
@@ -317,7 +317,7 @@ def test_an_embedding_of_weighted_samples_is_that_of_repeated_samples(name, seed
 
 def test_one_component_tells_two_clusters_apart():
     X, labels, _ = make_clusters(0, sizes=(40, 40))
-    rows = spectral_embedding(as_matrix(X), 1, rng_of(0)).rows
+    rows = spectral_embedding(as_matrix(X), 1, rng_of(0)).coordinates
     assert set(np.unique(rows)) == {-1.0, 1.0}
     assert adjusted_rand_score(labels, rows[:, 0] > 0) > 0.95
 
@@ -326,15 +326,15 @@ def test_one_component_tells_two_clusters_apart():
 def test_more_components_than_the_data_have_are_filled_with_zeros(n_components):
     X = make_data(0, (5, 4))
     embedding = spectral_embedding(as_matrix(X), n_components, rng_of(0))
-    assert embedding.rows.shape == (5, n_components)
-    assert np.isfinite(embedding.rows).all()
-    assert not embedding.rows[:, 5:].any()
+    assert embedding.coordinates.shape == (5, n_components)
+    assert np.isfinite(embedding.coordinates).all()
+    assert not embedding.coordinates[:, 5:].any()
     assert kernel_embedding(as_matrix(X), n_components, sigma=10.0).shape == (5, n_components)
 
 
 def test_data_without_variance_have_a_finite_embedding():
     embedding = spectral_embedding(as_matrix(np.ones((6, 3))), 3, rng_of(0))
-    np.testing.assert_allclose(np.linalg.norm(embedding.rows, axis=1), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(embedding.coordinates, axis=1), 1.0)
     assert not embedding.scores.any()
 
 

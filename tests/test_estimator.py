@@ -425,7 +425,7 @@ def test_without_centring_the_weights_are_the_optimum_for_the_data_as_they_are()
     # The scale is that of the paper, with the mean or without.
     np.testing.assert_allclose(model.scale_, 1 / np.linalg.norm(X, 2), rtol=1e-6)
     matrix = as_matrix(X * model.scale_)
-    rows = spectral_embedding(matrix, 7, np.random.RandomState(0)).rows
+    rows = spectral_embedding(matrix, 7, np.random.RandomState(0)).coordinates
     T = np.array([rows[truth == c].mean(axis=0) for c in range(3)])[truth]
     Z = X * model.scale_
     W = model.l1_weights_

@@ -323,7 +323,7 @@ class KSparse(
         with self._accompanied(inputs, rng) as (observer, rng):
             prepared = prepare(inputs.matrix, inputs.settings.n_components, rng, observer=observer)
             result = fit_prepared(prepared, inputs.settings, rng, observer=observer)
-        labelled = label_all(X, inputs.rows, inputs.weight, prepared.matrix, result.fit)
+        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
         return self._store(inputs, result, labelled)
 

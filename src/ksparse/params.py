@@ -220,7 +220,7 @@ class Inputs:
         All samples.
     matrix : Matrix
         The samples that take part in the fit.
-    rows : ndarray of int or None
+    fitted : ndarray of int or None
         Which these are (None: all).
     weight : ndarray or None
         Weight of each of all samples (None: equal).
@@ -233,7 +233,7 @@ class Inputs:
 
     X: Any
     matrix: Matrix
-    rows: Ints | None
+    fitted: Ints | None
     weight: Floats | None
     settings: Settings
     n_distinct: int

@@ -48,7 +48,7 @@ def open_checkpoint(
 
 
 class Checkpoint:
-    """The record of a run (see `ksparse.search.settings.Record`) in a folder.
+    """The record of a run (see `ksparse.search.settings.StepRecord`) in a folder.
 
     Parameters
     ----------

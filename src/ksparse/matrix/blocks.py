@@ -339,6 +339,6 @@ class BlockMatrix(Matrix):
 
     def rows(self, index: Ints) -> Matrix:
         weight = None if self.sample_weight is None else self.sample_weight[index]
-        child = in_memory(self.X.take(index), sample_weight=weight)
+        child = in_memory(self.X.take(index), sample_weight=weight, center=self.center)
         child.factor = np.where(child.constant, 0.0, self.factor)
         return child

@@ -86,15 +86,8 @@ def as_data(X: Any, memory_limit: Any = None) -> tuple[Any, list[str] | None]:
 def as_matrix(X: Any, **options: Any) -> Matrix:
     """Return the view that fits the storage of X; for the options see `Matrix`."""
     if isinstance(X, Blocks):
-        return (BlockMatrix if options.get("center", True) else _UncentredBlocks)(X, **options)
+        return BlockMatrix(X, **options)
     return (SparseMatrix if sp.issparse(X) else DenseMatrix)(X, **options)
-
-
-class _UncentredBlocks(BlockMatrix):
-    """Blocks that are not centred, as some of their samples are not either."""
-
-    def rows(self, index: Ints) -> Matrix:
-        return super().rows(index).with_center(False)
 
 
 def select_rows(X: Any, rows: Ints) -> Any:

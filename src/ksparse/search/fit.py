@@ -19,7 +19,7 @@ from ksparse.matrix.sources import select_rows
 from ksparse.search.feature_count import SEED, choose_n_features
 from ksparse.search.judge import Judge, mean_and_error
 from ksparse.search.search import Candidate, search
-from ksparse.search.settings import Loop, Record, Settings
+from ksparse.search.settings import Loop, Settings, StepRecord
 from ksparse.starts import STARTS, Embedding, StartData
 from ksparse.starts.spectral import decompose, embedding_of
 
@@ -68,7 +68,7 @@ class Observer:
     """What accompanies a fit: a function that is told of every step, and a record of results."""
 
     on_step: Callable[[str], object] = lambda step: None
-    record: Record = NO_RECORD
+    record: StepRecord = NO_RECORD
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Prepared:
         """Return the spectral embedding with that many components."""
         return embedding_of(self.U, self.s, n_components, self.matrix.total_weight)
 
-    def alternation(self, settings: Settings, w_step: WStep, embedding: Floats) -> Alternation:
+    def alternation(self, settings: Settings, w_step: WStep) -> Alternation:
         """Return what stays the same in all loops of a fit."""
         return Alternation(
             self.matrix,
-            embedding,
+            self.embedding(settings.n_components).coordinates,
             settings.n_clusters,
             w_step,
             settings.targets,
@@ -171,8 +171,7 @@ def _fit_prepared(
     k, matrix, once = settings.n_clusters, prepared.matrix, observer.record.once
     starts = _expanded_starts(settings, matrix.shape[0])
     names = [start if isinstance(start, str) else "labels" for start in starts]
-    embedding = prepared.embedding(settings.n_components)
-    data = StartData(matrix, embedding, k, settings.sigma)
+    data = StartData(matrix, prepared.embedding(settings.n_components), k, settings.sigma)
     # Where several starts are compared, they depend on the data alone.
     start_rng = rng if len(starts) == 1 else np.random.RandomState(SEED)
 
@@ -191,7 +190,7 @@ def _fit_prepared(
         observer.on_step("number of features")
         first, w_step = start_labels(0), w_step_for(settings, 1)
         n_features = once("count", lambda: choose_n_features(matrix, first, k, w_step))
-    problem = prepared.alternation(settings, w_step_for(settings, n_features), embedding.rows)
+    problem = prepared.alternation(settings, w_step_for(settings, n_features))
 
     def finish(problem: Alternation, labels: Ints, certify: bool = False) -> Fit:
         return converge(
@@ -259,7 +258,7 @@ def converge(
     *,
     last: Projection | None = None,
     certify: bool = True,
-    record: Record = NO_RECORD,
+    record: StepRecord = NO_RECORD,
 ) -> Fit:
     """Alternate from given labels, and from the projection of a similar fit (`last`).
 

@@ -14,6 +14,9 @@ from ksparse.search.judge import Judge, Scores, mean_and_error
 
 __all__ = ["Candidate", "search"]
 
+# By how many standard errors a later start must be better.
+ERRORS = 1.0
+
 
 class Candidate(NamedTuple):
     """A fit that is compared with others.
@@ -126,9 +129,9 @@ def _margins(candidate: Candidate) -> Floats:
 
 
 def _better(candidate: Candidate, than: Candidate) -> bool:
-    """Return whether margins on the same halves are larger by more than a standard error."""
+    """Return whether margins on the same halves are larger by more than their error."""
     difference, error = mean_and_error(_margins(candidate) - _margins(than))
-    return bool(np.isfinite(error) and difference > error)
+    return bool(np.isfinite(error) and difference > ERRORS * error)
 
 
 def _joined(loops: Fit, last: Fit) -> Fit:

@@ -12,7 +12,7 @@ from ksparse.core.targets import TargetRule
 from ksparse.core.w_step import Selector, Solver
 from ksparse.matrix import Floats, Ints
 
-__all__ = ["Loop", "Record", "Settings"]
+__all__ = ["Loop", "Settings", "StepRecord"]
 
 Result = TypeVar("Result")
 
@@ -63,7 +63,7 @@ class Settings:
     sigma: float
 
 
-class Record(Protocol):
+class StepRecord(Protocol):
     """Where the finished steps of a run are kept, such as a checkpoint."""
 
     def once(self, name: str, compute: Callable[[], Result]) -> Result:

@@ -44,7 +44,7 @@ class ClusterScores:
     def labels(self, fit: Fit) -> NDArray[np.int32]:
         """Return the final labels of all samples."""
         inputs, matrix = self.inputs, self.prepared.matrix
-        labelled = label_all(inputs.X, inputs.rows, inputs.weight, matrix, fit)
+        labelled = label_all(inputs.X, inputs.fitted, inputs.weight, matrix, fit)
         return labelled.labels.astype(np.int32)
 
     @cached_property

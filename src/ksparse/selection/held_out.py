@@ -78,8 +78,8 @@ class _Half:
 
     def __init__(self, prepared: Prepared, fit: Fit, settings: Settings) -> None:
         self.matrix, self.fit, self.k = prepared.matrix, fit, settings.n_clusters
-        rows = prepared.embedding(settings.n_components).rows
-        self.aims = settings.targets.targets(self.matrix, rows, fit.labels, self.k, None)
+        embedding = prepared.embedding(settings.n_components).coordinates
+        self.aims = settings.targets.targets(self.matrix, embedding, fit.labels, self.k, None)
 
     def place(self, other: _Half) -> tuple[Floats, Ints]:
         """Return the samples of the other half in this projection, and their nearest centroids."""

@@ -252,7 +252,7 @@ def feature_path(
     scored = collect(halvings, N_HALVINGS, "scores", verbose, keep_partial)
     all_labels = np.array([
         label_all(
-            inputs.X, inputs.rows, inputs.weight, prepared.matrix, fit, reassign=not fixed_labels
+            inputs.X, inputs.fitted, inputs.weight, prepared.matrix, fit, reassign=not fixed_labels
         ).labels
         for fit in fits
     ], dtype=np.int32)  # fmt: skip
@@ -276,10 +276,9 @@ def _points(
     fits = {middle: fit_prepared(prepared, first, rng).fit}
     yield middle, fits[middle]
     few = replace(settings.loop, n_init=0, max_loops=min(MAX_LOOPS, settings.loop.max_loops))
-    embedding = prepared.embedding(settings.n_components).rows
     for index in [*range(middle + 1, len(steps)), *range(middle - 1, -1, -1)]:
         near = fits[index - 1 if index > middle else index + 1]
-        problem = prepared.alternation(replace(settings, loop=few), steps[index], embedding)
+        problem = prepared.alternation(replace(settings, loop=few), steps[index])
         if fixed_labels:
             fits[index] = fit_labels(problem, near.labels)
         else:

@@ -231,9 +231,9 @@ def stability_selection(
         run_all(_one_half, tasks, n_jobs), n_subsamples, "subsamples", verbose, keep_partial
     )
     frequencies, together, confidence_of_fitted = _tally(fit, halves, done, d)
-    labelled = label_all(inputs.X, inputs.rows, inputs.weight, prepared.matrix, fit)
+    labelled = label_all(inputs.X, inputs.fitted, inputs.weight, prepared.matrix, fit)
     confidence = np.full(inputs.X.shape[0], np.nan)
-    confidence[slice(None) if inputs.rows is None else inputs.rows] = confidence_of_fitted
+    confidence[slice(None) if inputs.fitted is None else inputs.fitted] = confidence_of_fitted
     candidates = int(np.count_nonzero(np.isfinite(settings.costs) & ~inputs.matrix.constant))
     bounds = false_selection_bounds(n_features, candidates, threshold, max(1, len(done) // 2))
     return StabilitySelection(

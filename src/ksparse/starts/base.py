@@ -18,13 +18,13 @@ class Embedding:
 
     Attributes
     ----------
-    rows : ndarray, samples x components
+    coordinates : ndarray, samples x components
         Spectral coordinates, each row of unit length.
     scores : ndarray, samples x (components - 1, at least 1)
         Principal component scores: left singular vectors times singular values.
     """
 
-    rows: Floats
+    coordinates: Floats
     scores: Floats
 
 

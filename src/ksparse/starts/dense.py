@@ -43,11 +43,11 @@ class DenseStart:
         k, weight = data.n_clusters, data.matrix.sample_weight
         labels = data.labels_of(self.first, rng)
         U, s, _ = leading_svd(data.matrix, RANK, rng, tol=1e-3)
-        rows = data.embedding.rows
-        least = s[min(rows.shape[1] - 1, s.size) - 1] ** 2
+        points = data.embedding.coordinates
+        least = s[min(points.shape[1] - 1, s.size) - 1] ** 2
         filtered = U * (s**2 / (s**2 + max(RIDGE * least, np.finfo(float).tiny)))
         weighted = U if weight is None else U * weight[:, None]
-        mu = centroids(rows, labels, k, weight)
+        mu = centroids(points, labels, k, weight)
         for _ in range(MAX_LOOPS):
             P = filtered @ (weighted.T @ mu[labels])
             assigned = assign(P, k, rng, n_init=N_INIT, current=labels, sample_weight=weight)

@@ -21,7 +21,7 @@ class KernelStart:
 
     def labels(self, data: StartData, rng: np.random.RandomState) -> Ints:
         """Return the clusters of the best of many replicates."""
-        n_components = data.embedding.rows.shape[1]
+        n_components = data.embedding.coordinates.shape[1]
         return cluster_points(kernel_embedding(data.matrix, n_components, data.sigma), data, rng)
 
 

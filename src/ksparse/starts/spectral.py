@@ -39,7 +39,7 @@ class SpectralStart:
 
     def labels(self, data: StartData, rng: np.random.RandomState) -> Ints:
         """Return the clusters of the best of many replicates."""
-        return cluster_points(data.embedding.rows, data, rng)
+        return cluster_points(data.embedding.coordinates, data, rng)
 
 
 def cluster_points(points: Floats, data: StartData, rng: np.random.RandomState) -> Ints:
