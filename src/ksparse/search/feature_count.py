@@ -50,7 +50,7 @@ def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WSt
     n_steps = int(np.log(top / SMALLEST) / np.log(GROWTH)) + 1
     grid = {max(round(SMALLEST * GROWTH**i), n_free, 1) for i in range(n_steps)} | {top}
     counts = np.array(sorted(grid))
-    judge = Judge(matrix, n_clusters, np.random.RandomState(SEED), n_halvings=2)
+    judge = Judge(matrix, n_clusters, np.random.RandomState(SEED))
     scores = judge.along(labels, w_step, counts.tolist())
     explained = np.array([score.explained.mean() for score in scores])
     # The first that is enough, plateau or not: with few features the loops find better labels

@@ -34,6 +34,9 @@ __all__ = ["Judge", "Scores", "mean_and_error"]
 # number, but among no more than so many others.
 MAX_SAMPLES = 5_000
 POOL, MAX_POOL = 5, 500
+# Few samples are halved more often, until about this many have been held out: which of them share
+# a half is chance, and then a large part of the answer.
+MIN_HALVINGS, MAX_HALVINGS, HELD_OUT = 3, 10, 1_000
 
 
 class Scores(NamedTuple):
@@ -92,8 +95,8 @@ class Judge:
         Number of clusters.
     rng : RandomState
         Draws the halvings (and the samples, if there are many).
-    n_halvings : int
-        How many times the samples are halved.
+    n_halvings : int, optional
+        How many times the samples are halved: 3 times, and up to 10 times if they are few.
     max_features : int, optional
         A fit with more features than this is judged by its best so many.
     """
@@ -104,7 +107,7 @@ class Judge:
         n_clusters: int,
         rng: np.random.RandomState,
         *,
-        n_halvings: int = 3,
+        n_halvings: int | None = None,
         max_features: int | None = 100,
     ) -> None:
         m = matrix.shape[0]
@@ -114,7 +117,10 @@ class Judge:
         if m > MAX_SAMPLES:
             self.samples = np.sort(rng.choice(m, MAX_SAMPLES, replace=False))
             self.matrix = matrix.rows(self.samples)
-        self.halvings = [rng.permutation(self.matrix.shape[0]) for _ in range(n_halvings)]
+        m = self.matrix.shape[0]
+        if n_halvings is None:
+            n_halvings = min(max(HELD_OUT // max(m, 1), MIN_HALVINGS), MAX_HALVINGS)
+        self.halvings = [rng.permutation(m) for _ in range(n_halvings)]
         self._spread = None
         if matrix.standardize:
             self._spread = [self._deviation(train) for train, _ in self.halves()]

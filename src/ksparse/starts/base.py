@@ -44,6 +44,8 @@ class StartData:
         Width of the kernel of "spectral_kernel".
     known : dict
         Labels of starts that have been computed.
+    singular : dict
+        Left singular vectors and singular values, by their number, for starts that share them.
     """
 
     matrix: Matrix
@@ -51,6 +53,7 @@ class StartData:
     n_clusters: int
     sigma: float = 150.0
     known: dict[Start, Ints] = field(default_factory=dict, repr=False)
+    singular: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
 
     def labels_of(self, start: Start, rng: np.random.RandomState) -> Ints:
         """Return the labels of a start, which are computed once."""

@@ -42,7 +42,9 @@ class DenseStart:
         """Return the labels at which the dense alternation converged."""
         k, weight = data.n_clusters, data.matrix.sample_weight
         labels = data.labels_of(self.first, rng)
-        U, s, _ = leading_svd(data.matrix, RANK, rng, tol=1e-3)
+        if RANK not in data.singular:
+            data.singular[RANK] = leading_svd(data.matrix, RANK, rng, tol=1e-3)[:2]
+        U, s = data.singular[RANK]
         points = data.embedding.coordinates
         least = s[min(points.shape[1] - 1, s.size) - 1] ** 2
         filtered = U * (s**2 / (s**2 + max(RIDGE * least, np.finfo(float).tiny)))
