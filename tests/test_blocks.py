@@ -97,6 +97,7 @@ def test_every_setting_gives_the_same(tmp_path, options, m):
     same(KSparse(4, memory_limit=LIMIT, **common).fit(stored), KSparse(4, **common).fit(X))
 
 
+@pytest.mark.thorough
 def test_the_papers_preset_gives_the_same(tmp_path):
     X = make(m=250)
     stored = store(X, tmp_path, "zarr-csr")
@@ -268,7 +269,7 @@ def test_paths_and_stability_work_on_files(tmp_path):
     np.testing.assert_array_equal(found[1].selected, found[0].selected)
 
 
-@pytest.mark.parametrize("kind", ["h5ad-csr", "h5ad-dense", "zarr-csr"])
+@pytest.mark.parametrize("kind", thorough_params(["h5ad-csr"], ["h5ad-dense", "zarr-csr"]))
 def test_several_processes_open_the_file_themselves(tmp_path, kind):
     stored = store(make(m=300, d=200), tmp_path, kind)
     common = {"random_state": 0, "memory_limit": LIMIT}

@@ -309,6 +309,7 @@ def test_choose_k_says_what_each_method_chooses(cells, tmp_path, capsys):
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == ["2", "3", "4"]
 
 
+@pytest.mark.thorough
 def test_choose_k_of_filtered_genes_works_on_data_that_stay_in_a_file(cells, tmp_path, monkeypatch):
     words = ["choose-k", cells, "-k", "2-4", "--genes", 12, "--min-cells", 100]
     assert run(*words, "-o", tmp_path / "memory") == 0

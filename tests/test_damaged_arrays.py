@@ -190,6 +190,7 @@ def test_counts_may_be_small_integers_of_numpy(name, dtype):
     assert np.array_equal(COUNTS[name](dtype), COUNTS[name](int))
 
 
+@pytest.mark.thorough
 def test_more_clusters_than_a_small_integer_holds():
     """124 + 4 components, 124 * 2 and the like are beyond int8."""
     rng = np.random.default_rng(0)

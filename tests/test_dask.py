@@ -159,6 +159,7 @@ def test_a_cluster_gives_the_same_as_memory(cluster, kind, dtype, seed, m):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("m", thorough_params([900], [1500]))
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_changes_nothing(cluster, m):
     X = make(0, m=m)
     reference = KSparse(4, n_features=20, random_state=0).fit(X)

@@ -48,7 +48,7 @@ WORK = {
 }
 
 
-QUICK = ["large fit", "gap"]
+QUICK = ["large fit"]
 
 
 @pytest.mark.parametrize("name", thorough_params(QUICK, [n for n in WORK if n not in QUICK]))

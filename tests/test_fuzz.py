@@ -25,7 +25,7 @@ PAIRS = {"h5ad", "h5ad-dense", "10x-h5", "10x-folder", "csv", "tsv.gz", "npz-spa
 
 
 @pytest.mark.parametrize("name", list(fuzzing.FORMATS))
-@pytest.mark.parametrize("count", thorough_params([40], [1000]))
+@pytest.mark.parametrize("count", thorough_params([20], [1000]))
 def test_damaged_files_are_read_or_refused_and_nothing_else(name, count):
     count = count // 2 if name in PAIRS else count
     outcomes, wrong = fuzzing.hunt(name, count)

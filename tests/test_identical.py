@@ -35,7 +35,9 @@ def test_results_have_not_changed():
 
 
 # In this process it is one thread where tests run side by side, and all of them elsewhere.
-@pytest.mark.parametrize("threads", ["2", pytest.param("1", marks=pytest.mark.thorough)])
+# Threads of a fit alone are in test_estimator.
+@pytest.mark.thorough
+@pytest.mark.parametrize("threads", ["2", "1"])
 def test_another_process_with_other_threads_gives_the_same(threads):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS")
     environment = os.environ | dict.fromkeys(names, threads)

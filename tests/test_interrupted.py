@@ -49,7 +49,8 @@ pytestmark = pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("names", "count"),
     thorough_params(
-        [("SIGINT,SIGTERM,SIGKILL", 12)], [("SIGINT", 50), ("SIGTERM", 50), ("SIGKILL", 50)]
+        [("SIGINT,SIGTERM,SIGKILL", 6)],
+        [("SIGINT,SIGTERM,SIGKILL", 12), ("SIGINT", 50), ("SIGTERM", 50), ("SIGKILL", 50)],
     ),
 )
 def test_random_moments(names, count):

@@ -87,7 +87,7 @@ def _in_child(seed):
     return model.labels_.tolist(), np.flatnonzero(model.get_support()).tolist()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", thorough_params(["fork", "spawn"], ["forkserver"]))
 def test_works_in_other_processes(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"there is no {method} here")
@@ -101,6 +101,7 @@ def test_works_in_other_processes(method):
             assert pool.map_async(_in_child, range(2)).get(timeout=120) == expected
 
 
+@pytest.mark.thorough
 def test_warnings_as_errors_find_nothing(tmp_path):
     program = (
         "import numpy as np, scipy.sparse as sp\n"
@@ -195,6 +196,7 @@ def no_network(monkeypatch):
     assert tried == []
 
 
+@pytest.mark.thorough
 def test_the_command_line_needs_no_network(no_network, simulated, tmp_path):
     from ksparse.cli import main
 

@@ -46,7 +46,8 @@ def test_python_examples_run(block, tmp_path, monkeypatch):
 
 
 # The one of choose-k takes a minute; test_cli has a short one.
-@pytest.mark.parametrize("slow", thorough_params([False], [True]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("slow", [False, True])
 def test_shell_examples_run_one_after_another(slow, tmp_path, monkeypatch, capsys):
     pytest.importorskip("anndata")
     monkeypatch.chdir(tmp_path)

@@ -688,6 +688,7 @@ def backed(simulated, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:There is no plateau")  # few genes of few cells
+@pytest.mark.thorough
 def test_the_path_of_a_mask_is_the_same_on_backed_data(backed):
     options = {"n_features": [5, 10], "mask_var": "even", "normalize": "log1p", "random_state": 0}
     paths = [ks.tl.path(adata, 3, **options) for adata in (backed, backed.to_memory())]

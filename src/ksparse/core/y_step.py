@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import config_context
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -218,7 +219,12 @@ def _lloyd(
 ) -> tuple[bool, float, Assignment]:
     """Return whether the inertia of a run is allowed, how good it is, and its result."""
     seed = int(rng.randint(np.iinfo(np.int32).max))
-    with warnings.catch_warnings(), openmp_threads(n_distances=P.shape[0] * k):
+    with (
+        warnings.catch_warnings(),
+        openmp_threads(n_distances=P.shape[0] * k),
+        # The points are ours: with few of them, checks would take longer than the runs.
+        config_context(assume_finite=True, skip_parameter_validation=True),
+    ):
         # Fewer distinct points than clusters: `fill_empty` below takes care of them.
         warnings.simplefilter("ignore", ConvergenceWarning)
         run = KMeans(k, init=start, n_init=1, random_state=seed)

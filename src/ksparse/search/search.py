@@ -92,6 +92,8 @@ def search(
     """
     # From the labels of a start: other runs of k-means would only add chance.
     warm = replace(problem, n_init=0)
+    scored: dict[bytes, Scores] = {}  # of clear clusters, many candidates are the same
+    fitted: dict[bytes, Candidate] = {}
 
     def judged(name: str, given: Ints, before: Fit | None) -> Candidate:
         last = None if before is None else before.projection
@@ -99,23 +101,39 @@ def search(
         if before is not None:
             fit = replace(fit, history=before.history, converged=before.converged)
         n_selected = fit.projection.selected.size
-        scores = once("score", lambda: tuple(judge(fit.labels, problem.w_step, n_selected)))
-        return Candidate(name, given, fit, Scores(*scores))
+        key = _in_order(fit.labels).tobytes()
+        if key not in scored:
+            values = once("score", lambda: tuple(judge(fit.labels, problem.w_step, n_selected)))
+            scored[key] = Scores(*values)
+        return Candidate(name, given, fit, scored[key])
+
+    def from_start(name: str, labels: Ints) -> Candidate:
+        first = judged(name, labels, None)
+        loops = converge(warm, labels)
+        last = judged(name, loops.labels, loops)
+        return last if _explained(last) >= _explained(first) else first
 
     tried: list[Candidate] = []
     best = 0
     for i, name in enumerate(names):
         on_step(name)
-        first = judged(name, start_labels(i), None)
-        loops = converge(warm, first.given)
-        last = judged(name, loops.labels, loops)
-        tried.append(last if _explained(last) >= _explained(first) else first)
+        labels = start_labels(i)
+        key = _in_order(labels).tobytes()
+        if key not in fitted:
+            fitted[key] = from_start(name, labels)
+        tried.append(Candidate(name, *fitted[key][1:]))
         if _better(tried[-1], tried[best]):
             best = i
     on_step("certificate")
     chosen = tried[best]
     fit = fit_labels(warm, chosen.given, last=chosen.fit.projection, certify=True)
     return _joined(chosen.fit, fit), tried, best
+
+
+def _in_order(labels: Ints) -> Ints:
+    """Return the labels with clusters numbered as they appear: equal for equal clusters."""
+    _, first, number = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number]
 
 
 def _explained(candidate: Candidate) -> float:

@@ -31,7 +31,7 @@ MAX_PASSES = 30
 # Relative accuracy of the largest eigenvalue of the data with their mean.
 NORM_TOL = 1e-6
 # k-means replicates of a start: more on small data, where they are cheap and optima many.
-MIN_REPLICATES, MAX_REPLICATES, REPLICATED_SAMPLES = 40, 200, 120_000
+MIN_REPLICATES, MAX_REPLICATES, REPLICATED_SAMPLES = 40, 100, 20_000
 
 
 class SpectralStart:
