@@ -43,12 +43,24 @@ def by_order(values, places):
     return best
 
 
+def by_both(table):
+    """The first that none beats by more than a standard error of margins, and explained too."""
+    best, *others = stages(table["explained"])
+    for place in others:
+        explained = [table["explained"][i].mean() for i in (place, best)]
+        difference, error = mean_and_error(table["margin"][place] - table["margin"][best])
+        if difference > error and explained[0] >= explained[1]:
+            best = place
+    return best
+
+
 def stages(explained):
     """Of each start, the candidate that is explained better on held-out samples."""
     return [i + 1 if explained[i + 1].mean() >= explained[i].mean() else i for i in (0, 2, 4)]
 
 
 RULES = {
+    "stage by explained share, start by margin (one standard error) and explained share": by_both,
     "stage by explained share, start by margin, one standard error": lambda c: by_order(
         c["margin"], stages(c["explained"])
     ),

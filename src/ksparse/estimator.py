@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ksparse._errors import InputError, Term
@@ -54,9 +54,9 @@ class KSparse(
         graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
         "+dense" (converged with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
-        kept (an earlier one, if the difference is within one standard error). "auto" tries
-        "graph+dense", "spectral+dense" and "graph", from random numbers of their own: they
-        depend on the data alone.
+        kept (an earlier one, if the difference is within one standard error, or if its
+        features explain its clusters better). "auto" tries "graph+dense", "spectral+dense"
+        and "graph", from random numbers of their own: they depend on the data alone.
     selector : {"l1"}, default="l1"
         How `n_features` features are chosen: "l1" finds the radius of the ball at which
         exactly that many have weights.
@@ -164,7 +164,8 @@ class KSparse(
         that had no part in choosing the features or fitting the projection, and NaN if there
         was nothing to compare; its standard error is corrected for the overlap of the halves
         (Nadeau and Bengio, 2003). A later start is chosen if it is better by more than one
-        standard error of the difference, half by half, which score_se does not show.
+        standard error of the difference, half by half, which score_se does not show, and its
+        targets are explained no worse.
     spread_ : float
         Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
@@ -364,14 +365,6 @@ class KSparse(
         if projection.tied or k < self.n_clusters or k == 1 or not self.converged_:
             warn_unmet(self, k, projection, fit.converged)
         return P.astype(dtype, copy=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        # Still a clusterer; scikit-learn's checks read these tags wherever they find
-        # `predict_proba` and sparse input together.
-        tags.classifier_tags = ClassifierTags(multi_class=self.n_clusters != 2)
-        return tags
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         """Return checked data; remember (`reset`) or compare features and their names."""

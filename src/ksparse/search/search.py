@@ -55,9 +55,10 @@ def search(
     From every start there are two fits: one loop, which stays close to the labels of the start,
     and loops until labels and features have converged, in which k-means may lead away from
     clusters that are no balls. The one whose labels the features explain better on held-out
-    samples represents the start. Starts are compared by held-out margins, in their order: a later
-    one is taken only if it is better by more than one standard error of the difference, which
-    is corrected for the overlap of the halves. Among equals, the order decides and not chance.
+    samples represents the start. Starts are compared in their order: a later one is taken only if
+    its held-out margins are larger by more than one standard error of the difference, which is
+    corrected for the overlap of the halves, and its clusters are explained no worse. Where the
+    two do not agree, the order decides and not chance.
 
     The fit that is returned is the one that was judged, with a certified W-step.
 
@@ -147,7 +148,9 @@ def _margins(candidate: Candidate) -> Floats:
 
 
 def _better(candidate: Candidate, than: Candidate) -> bool:
-    """Return whether margins on the same halves are larger by more than their error."""
+    """Return whether a candidate is explained no worse, with larger margins on the same halves."""
+    if _explained(candidate) < _explained(than):
+        return False
     difference, error = mean_and_error(_margins(candidate) - _margins(than))
     return bool(np.isfinite(error) and difference > ERRORS * error)
 
