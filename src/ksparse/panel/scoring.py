@@ -238,7 +238,7 @@ def score_rows(
         How many there are.
     scores : sequence of PanelScores
         One, or one for each random draw of features: then the mean is shown, with the
-        standard deviation `sd` between draws.
+        standard deviation `sd` between draws, which is part of its error, too.
     folds : sequence of (fitted, held out)
         The folds of the scores.
     """
@@ -246,7 +246,10 @@ def score_rows(
     for name in CLASSIFIERS:
         by_draw = np.array([one.recall[name].mean(axis=1) for one in scores])  # draws x folds
         mean, error = mean_and_error(by_draw.mean(axis=0), held_out_ratio(folds))
-        sd = float(by_draw.mean(axis=1).std(ddof=1)) if len(scores) > 1 else np.nan
+        sd = np.nan
+        if len(scores) > 1:
+            sd = float(by_draw.mean(axis=1).std(ddof=1))
+            error = float(np.hypot(error, sd / np.sqrt(len(scores))))
         rows.append({"method": method, "n_genes": n_genes, "classifier": name,
                      "balanced_accuracy": mean, "se": error, "sd": sd})  # fmt: skip
     return rows

@@ -33,7 +33,8 @@ TITLES = {"logistic": "logistic regression", "5nn": "5 nearest neighbours"}
 METHODS = {"ksparse": "ksparse", "panel": "panel", "wilcoxon": "Wilcoxon", "hvg": "variance",
            "random": "random"}  # fmt: skip
 MARKERS = "oDs^vPX<>*"
-# Longer names of groups are cut.
+CHANCE = "chance"
+# Longer names of groups are cut in the middle: they often differ at the end.
 LONGEST_NAME = 40
 
 
@@ -141,6 +142,13 @@ def _diagonal(mean: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return order, marked[order]
 
 
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    half = (LONGEST_NAME - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
 def _draw_dots(
     ax: Any,
     colour: NDArray[Any],
@@ -154,9 +162,7 @@ def _draw_dots(
     dots = ax.scatter(x, y, c=colour, s=2 + 110 * share, cmap="Reds", edgecolors="0.4",
                       linewidths=0.4, vmin=0, vmax=1)  # fmt: skip
     ax.set_xticks(np.arange(n), labels=names, rotation=90, fontsize=8, parse_math=False)
-    short = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-             for name in groups]  # fmt: skip
-    ax.set_yticks(np.arange(k), labels=short, fontsize=8, parse_math=False)
+    ax.set_yticks(np.arange(k), labels=map(_shortened, groups), fontsize=8, parse_math=False)
     ax.set(xlim=(-0.7, n - 0.3), ylim=(k - 0.4, -0.6))
     ax.tick_params(length=0)
     for i, group in enumerate(dict.fromkeys(marked.tolist())):
@@ -218,19 +224,30 @@ def panel_curve(
         check_adata(curve)
         table = read_curve(curve, key)
     classifiers = list(dict.fromkeys(str(name) for name in table["classifier"]))
+    if hasattr(ax, "scatter"):  # a single one
+        ax = [ax]
     axes = given_axes(ax, len(classifiers), width=4.4, height=3.6)
     one_axes(axes[0], save)  # checks the name of the file before anything is drawn
     found = {str(name) for name in table["method"]}
     methods = [name for name in METHODS if name in found]
     methods += [name for name in dict.fromkeys(map(str, table["method"])) if name not in METHODS]
     lowest = float((table["balanced_accuracy"] - table["se"].fillna(0)).min())
+    if "chance" in table:
+        lowest = min(lowest, float(table["chance"].min()))
     for place, classifier in zip(axes, classifiers, strict=True):
         part = table[table["classifier"].astype(str) == classifier]
         _draw_lines(place, part, methods)
         place.set_title(TITLES.get(classifier, classifier), fontsize=10, parse_math=False)
-        place.set(xlabel="genes", ylim=(max(0.0, lowest - 0.08), 1.02))
+        place.set(xlabel="genes", ylim=(max(0.0, lowest - 0.05), 1.02))
     axes[0].set_ylabel("balanced accuracy, held out")
-    axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    # matplotlib lists lines before error bars, but chance is no method: it comes last.
+    handles, labels = axes[-1].get_legend_handles_labels()
+    last = [label == CHANCE for label in labels]
+    order = sorted(range(len(labels)), key=last.__getitem__)
+    axes[-1].legend(
+        [handles[i] for i in order], [labels[i] for i in order], frameon=False, fontsize=8,
+        loc="center left", bbox_to_anchor=(1.0, 0.5),
+    )  # fmt: skip
     for text in axes[-1].get_legend().get_texts():
         text.set_parse_math(False)
     saved(axes[0], save)
@@ -238,7 +255,7 @@ def panel_curve(
 
 
 def _draw_lines(ax: Any, part: Any, methods: list[str]) -> None:
-    colours = (*COLOURS[:2], *COLOURS[2:6], "0.35")
+    colours = (*COLOURS[:6], "0.35")
     for i, method in enumerate(methods):
         line = part[part["method"].astype(str) == method].sort_values("n_genes")
         ours = method == "ksparse"
@@ -250,7 +267,7 @@ def _draw_lines(ax: Any, part: Any, methods: list[str]) -> None:
         )  # fmt: skip
     if "chance" in part:
         ax.axhline(float(part["chance"].iloc[0]), color="0.6", linestyle=":", linewidth=1,
-                   label="chance")  # fmt: skip
+                   label=CHANCE)  # fmt: skip
     counts = np.unique(part["n_genes"])
     if counts[-1] > 4 * counts[0]:
         ax.set_xscale("log")
