@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term
 from ksparse._tables import as_table
 from ksparse.matrix import Ints
-from ksparse.matrix.sources import check_data, select_rows
+from ksparse.matrix.sources import select_rows
 from ksparse.panel.rivals import OURS, check_rivals, choose_features, usable_features
 from ksparse.panel.scoring import (
     Groups,
     make_folds,
+    read_data,
     read_groups,
     sample_cells,
     score_panel,
@@ -104,7 +104,7 @@ def panel_curve(
     if not methods:
         raise InputError(Term("rivals"), " is empty, and so is the curve: name a method.")
     rng = check_seed(random_state)
-    X = check_data(X, None, check_array).X
+    X = read_data(X)
     groups = read_groups(y, X.shape[0], least=LEAST_CELLS)
     half, rest = _halves(groups, rng)
     fitted = select_rows(X, half.rows)

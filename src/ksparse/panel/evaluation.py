@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from ksparse._errors import InputError
 from ksparse._names import repeated
 from ksparse._tables import as_table
 from ksparse.matrix import Ints
-from ksparse.matrix.sources import check_data, select_rows
+from ksparse.matrix.sources import select_rows
 from ksparse.panel.rivals import OURS, choose_features
 from ksparse.panel.scoring import (
     CLASSIFIERS,
@@ -23,6 +22,7 @@ from ksparse.panel.scoring import (
     PanelScores,
     held_out_ratio,
     make_folds,
+    read_data,
     read_groups,
     sample_cells,
     score_panel,
@@ -167,7 +167,7 @@ def evaluate_panel(
         max_cells = check_integer("max_cells", max_cells, 1)
     compare = TRUE_OR_FALSE.check("compare", compare)
     rng = check_seed(random_state)
-    X = check_data(X, None, check_array).X
+    X = read_data(X)
     chosen = check_features(features, X.shape[1])
     groups = read_groups(y, X.shape[0], held_out)
     everyone = X if groups.rows.size == X.shape[0] else select_rows(X, groups.rows)

@@ -11,12 +11,19 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._names import listed
 from ksparse._threads import openmp_threads
-from ksparse.matrix import Floats, Ints
+from ksparse.matrix import Floats, Ints, as_matrix
 from ksparse.matrix.data import dense
-from ksparse.matrix.sources import columns_in_memory
+from ksparse.matrix.sources import (
+    check_data,
+    check_stored_values,
+    columns_in_memory,
+    is_stored,
+)
 from ksparse.search.judge import mean_and_error
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "PanelScores",
     "held_out_ratio",
     "make_folds",
+    "read_data",
     "read_groups",
     "sample_cells",
     "score_panel",
@@ -36,8 +44,6 @@ CLASSIFIERS = ("logistic", "5nn")
 N_NEIGHBORS = 5
 # A sample of the cells keeps at least so many of each group, where there are so many.
 LEAST_SAMPLED = 50
-# Names of groups that one warning lists.
-MAX_LISTED = 10
 
 Fold = tuple[Ints, Ints]
 
@@ -74,6 +80,14 @@ class PanelScores(NamedTuple):
 
     recall: dict[str, Floats]
     confusion: dict[str, Ints]
+
+
+def read_data(X: Any) -> Any:
+    """Return checked data: in memory, or in blocks if they are in a file or a dask array."""
+    X = check_data(X, None, check_array).X
+    if is_stored(X):
+        check_stored_values(X, as_matrix(X))
+    return X
 
 
 def read_groups(
@@ -117,7 +131,7 @@ def read_groups(
         f"{names[g]!r} ({sizes[g]})" for g in np.flatnonzero((sizes > 0) & (sizes < least))
     ]:
         warn(
-            f"{len(small)} groups with fewer than {least} cells are left out: {_listed(small)}.",
+            f"{len(small)} groups with fewer than {least} cells are left out: {listed(small)}.",
             stacklevel=stacklevel + 1,
         )
     kept = np.flatnonzero(sizes >= least)
@@ -138,11 +152,6 @@ def _mask(held_out: Any, n_samples: int) -> Any:
             f"shape {mask.shape} and dtype {mask.dtype}.",
         )  # fmt: skip
     return mask.copy()
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - MAX_LISTED
-    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def sample_cells(groups: Groups, max_cells: int | None, rng: np.random.RandomState) -> Groups:

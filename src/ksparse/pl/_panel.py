@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term, warn
 from ksparse._plotting import COLOURS, given_axes, one_axes, saved
 from ksparse.matrix.sources import select_rows
+from ksparse.pl._genes import per_gene
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.markers import cluster_profiles
 from ksparse.scverse.panel_evaluation import (
@@ -111,7 +112,7 @@ def panel(
         ax, save, width=2.3 + 0.22 * max(len(names), 3) + 0.065 * longest,
         height=1.3 + 0.26 * max(len(groups), 4) + 0.06 * max(len(name) for name in names),
     )  # fmt: skip
-    scaled = _per_gene(profiles.mean)[:, order]
+    scaled = per_gene(profiles.mean)[:, order]
     _draw_dots(ax, scaled, profiles.fraction[:, order], names, groups, marked)
     ax.set_ylabel(groupby, parse_math=False)
     return saved(ax, save)
@@ -127,16 +128,10 @@ def _codes(adata: AnnData, groupby: str) -> tuple[NDArray[np.intp], list[str]]:
     return codes, [str(name) for name in categories.categories]
 
 
-def _per_gene(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values with every column scaled to the range from 0 to 1."""
-    low, high = values.min(axis=0), values.max(axis=0)
-    return (values - low) / np.where(high > low, high - low, 1.0)
-
-
 def _diagonal(mean: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the order of genes that makes the diagonal visible, and the group of each."""
     marked = mean.argmax(axis=0)
-    scaled = np.sort(_per_gene(mean), axis=0)
+    scaled = np.sort(per_gene(mean), axis=0)
     second = scaled[-2] if len(scaled) > 1 else np.zeros(mean.shape[1])
     order = np.lexsort((second, marked))
     return order, marked[order]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term
-from ksparse._names import repeated
+from ksparse._names import listed, repeated
 from ksparse._tables import as_table
 from ksparse.panel.evaluation import PanelEvaluation
 from ksparse.scverse.expression import listed_choices
@@ -33,8 +33,6 @@ __all__ = [
 ]
 
 CURVE_COLUMNS = ("method", "n_genes", "classifier", "balanced_accuracy", "se")
-# Names that one message lists.
-MAX_LISTED = 10
 
 
 # What is evaluated ---------------------------------------------------------------------------
@@ -59,25 +57,20 @@ def panel_places(adata: AnnData, genes: Any) -> NDArray[np.intp]:
         places = np.flatnonzero(np.asarray(adata.var[genes]))
     else:
         names = [str(name) for name in genes]
-        if again := list(dict.fromkeys(repeated(names))):
+        if again := [repr(name) for name in dict.fromkeys(repeated(names))]:
             raise InputError(
-                Term("genes"), f" names {len(again)} genes more than once ({_listed(again)}): "
-                "name each once.",
+                Term("genes"), f" names {len(again)} genes more than once ({listed(again)}): name "
+                "each once.",
             )  # fmt: skip
         places = adata.var_names.get_indexer(names)
-        if unknown := [name for name, place in zip(names, places, strict=True) if place < 0]:
+        if unknown := [repr(name) for name, at in zip(names, places, strict=True) if at < 0]:
             raise InputError(
                 f"{len(unknown)} of {len(names)} genes are not in ", Term("adata.var_names"),
-                f": {_listed(unknown)}.",
+                f": {listed(unknown)}.",
             )  # fmt: skip
     if not places.size:
         raise InputError(Term("genes"), " is empty: a panel has at least one gene.")
     return places
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - MAX_LISTED
-    return ", ".join(map(repr, names[:MAX_LISTED])) + (f" and {more} more" if more > 0 else "")
 
 
 def group_column(adata: AnnData, groupby: str) -> Any:
