@@ -25,7 +25,7 @@ SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
 ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
-SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "normalise"}
+SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
     "_compile": set(),
@@ -47,6 +47,7 @@ ALLOWED = {
     "prediction": {*NUMERICS, "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
+    "panel": {*SELECTION, "selection", "estimator"},
     "balls": {"core"},
     "normalise": {*UTILITIES, "matrix"},
     "scverse": SCVERSE,

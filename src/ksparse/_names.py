@@ -1,11 +1,14 @@
-"""Repeated names of cells, genes and features."""
+"""Names of cells, genes, features and groups: repeated ones, and lists of them in messages."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-__all__ = ["repeated"]
+__all__ = ["listed", "repeated"]
+
+# Names that one message lists.
+MAX_LISTED = 10
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -36,3 +39,27 @@ def repeated(names: Iterable[Name]) -> list[Name]:
             again.append(name)
         before.add(name)
     return again
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message: the first ten, and how many more there are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from ksparse._names import listed
+    >>> listed(["Actb", "Gapdh"])
+    'Actb, Gapdh'
+    >>> listed(["Actb"] * 12)[-17:]
+    ', Actb and 2 more'
+    """
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -2,6 +2,7 @@
 
 from ksparse.pl._embedding import embedding
 from ksparse.pl._genes import dotplot, genes, heatmap
+from ksparse.pl._panel import panel, panel_curve
 from ksparse.pl._results import clusters_vs_labels, convergence, path
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     "embedding",
     "genes",
     "heatmap",
+    "panel",
+    "panel_curve",
     "path",
 ]

@@ -131,7 +131,7 @@ def dotplot(
     k = len(mean)
     ax = one_axes(ax, save, width=2.4 + 0.24 * len(columns), height=1.9 + 0.3 * k)
     x, y = np.meshgrid(np.arange(len(columns)), np.arange(k))
-    dots = ax.scatter(x, y, c=_per_gene(mean), s=4 + 130 * fraction, cmap="Reds",
+    dots = ax.scatter(x, y, c=per_gene(mean), s=4 + 130 * fraction, cmap="Reds",
                       edgecolors="0.4", linewidths=0.4, vmin=0, vmax=1)  # fmt: skip
     names = record.model.genes[columns]
     ax.set_xticks(np.arange(len(columns)), labels=names, rotation=90, fontsize=8, parse_math=False)
@@ -150,7 +150,7 @@ def dotplot(
     return saved(ax, save)
 
 
-def _per_gene(values: NDArray[Any]) -> NDArray[Any]:
+def per_gene(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values with every column scaled to the range from 0 to 1."""
     low, high = values.min(axis=0), values.max(axis=0)
     return (values - low) / np.where(high > low, high - low, 1.0)

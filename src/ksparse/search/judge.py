@@ -59,17 +59,18 @@ class Scores(NamedTuple):
     explained: Floats
 
 
-def mean_and_error(values: Floats) -> tuple[float, float]:
+def mean_and_error(values: Floats, ratio: float = 1.0) -> tuple[float, float]:
     """Return the mean of scores on halves, and its standard error (NaN for a single one).
 
     Halves of different halvings overlap, and the two of a halving share no sample but one
     fit each: the values are not independent, and their spread divided by the root of their
     number is too small. This is the corrected error of Nadeau and Bengio (2003), in which
-    the share of test to training samples, here 1, is added to 1 / n.
+    the ratio of test to training samples, 1 for halves, is added to 1 / n. Folds of
+    cross-validation, whose training samples overlap, have another ratio.
     """
     if values.size < 2:
         return float(values.mean()) if values.size else np.nan, np.nan
-    return float(values.mean()), float(values.std(ddof=1) * np.sqrt(1 / values.size + 1))
+    return float(values.mean()), float(values.std(ddof=1) * np.sqrt(1 / values.size + ratio))
 
 
 class _Half(NamedTuple):

@@ -2,8 +2,17 @@
 
 from ksparse.tl._embed import embed
 from ksparse.tl._fit import ksparse
+from ksparse.tl._panel_evaluation import evaluate_panel, panel_curve
 from ksparse.tl._path import path
 from ksparse.tl._predict import predict
 from ksparse.tl._rank_genes import rank_genes
 
-__all__ = ["embed", "ksparse", "path", "predict", "rank_genes"]
+__all__ = [
+    "embed",
+    "evaluate_panel",
+    "ksparse",
+    "panel_curve",
+    "path",
+    "predict",
+    "rank_genes",
+]
