@@ -203,12 +203,16 @@ def test_noise_has_honest_scores(seed, monkeypatch):
     monkeypatch.setattr("ksparse.panel._training._shortest", lambda *_: 3)
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(200, 100)), np.repeat([0, 1, 2, 3], 50)
-    table = find_gates(X, y, random_state=seed).table
+    gates = find_gates(X, y, random_state=seed)
+    table = gates.table
     assert table["F_training"].min() > 0.55
-    n_inside = table["precision"].rdiv(table["recall"] * table["n_cells"])
-    error = np.sqrt(0.25 * 0.75 / n_inside.clip(lower=1))
-    assert (table["precision"].fillna(0.25) - 0.25 <= 3 * error).all()
-    assert abs(table["precision"].mean() - 0.25) < 3 * np.sqrt(0.25 * 0.75 / n_inside.sum())
+    _, second = halve(y, 4, np.random.RandomState(seed), 20_000)
+    n_inside = gates.inside(X)[second].sum(axis=0)
+    assert n_inside.min() > 0
+    error = np.sqrt(0.25 * 0.75 / n_inside)
+    assert (table["precision"] - 0.25 <= 3 * error).all()
+    assert abs(table["precision"].mean() - 0.25) <= 3 * np.sqrt((error**2).sum()) / 4
+    assert table["F"].mean() < table["F_training"].mean() - 0.2
 
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
