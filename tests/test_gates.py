@@ -65,8 +65,11 @@ def brute_force(flags, features, n_members, beta, max_length):
 )
 def test_the_search_is_exhaustive(seed, n_members, n_others, n_conditions, beta, max_length):
     rng = np.random.default_rng(seed)
-    share = rng.uniform(0.2, 1, size=(n_conditions, 1))
-    flags = rng.random((n_conditions, n_members + n_others)) < share
+    share = np.hstack([  # members fulfil conditions more often, so that long gates are better
+        np.tile(rng.uniform(0.5, 1, size=(n_conditions, 1)), n_members),
+        np.tile(rng.uniform(0.1, 0.8, size=(n_conditions, 1)), n_others),
+    ])  # fmt: skip
+    flags = rng.random(share.shape) < share
     features = rng.integers(0, 6, n_conditions)
     found = best_conjunctions(pack(flags[:, :n_members]), pack(flags[:, n_members:]), features,
                               n_members, beta=beta, max_length=max_length)  # fmt: skip
@@ -76,6 +79,34 @@ def test_the_search_is_exhaustive(seed, n_members, n_others, n_conditions, beta,
     else:
         assert len(found) == max_length
         assert tuple(found[-1]) == expected
+
+
+def conjunction(rows, features, n_members, max_length):
+    flags = np.array([[letter == "1" for letter in row] for row in rows])
+    members, others, features = (
+        pack(flags[:, :n_members]), pack(flags[:, n_members:]), np.array(features))  # fmt: skip
+    return best_conjunctions(members, others, features, n_members, beta=1.0, max_length=max_length)[
+        -1
+    ]
+
+
+def test_a_conjunction_uses_a_feature_once():
+    rows = ["1111 110000", "1111 001100", "1111 101110"]
+    rows = [row.replace(" ", "") for row in rows]
+    assert conjunction(rows, [0, 1, 2], 4, 2).conditions == (0, 1)
+    assert conjunction(rows, [0, 0, 1], 4, 2).conditions == (0, 2)
+    assert conjunction(rows, [0, 0, 0], 4, 3).conditions == (0,)
+
+
+def test_ties_go_to_few_conditions_then_to_precision_then_to_the_first():
+    # F is 2 TP / (4 + TP + FP): 2/3 for 3 of 4 with 2 others, and for 2 of 4 with none.
+    wide, narrow = "1110" + "110000", "1100" + "000000"
+    assert conjunction([wide, narrow], [0, 1], 4, 1).conditions == (1,)
+    assert conjunction([narrow, wide, narrow], [0, 1, 2], 4, 1).conditions == (0,)
+    assert conjunction([wide, narrow], [0, 1], 4, 2).conditions == (1,)
+    # 3 of 4 with 2 others from the first two, 2 of 4 with none from the last two.
+    rows = ["1110" + "111100", "1110" + "110011", "1100" + "111100", "1100" + "000011"]
+    assert conjunction(rows, [0, 1, 2, 3], 4, 2).conditions == (0, 3)
 
 
 @pytest.mark.parametrize("seed", seeds(2, 8))
@@ -471,6 +502,27 @@ def test_cells_without_a_group_are_left_out(cells):
         ks.tl.gates(cells, "type", random_state=0)
     table = cells.uns["gates"]
     assert table["n_cells"].sum() + table["n_training"].sum() == 291
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups"),
+    [
+        (pandas.Series, ["2", "10", "11"]),
+        (lambda y: pandas.Series(y.astype(np.float32) + np.float32(0.1)), None),
+        (lambda y: pandas.Series(y).astype("Int64"), ["2", "10", "11"]),
+        (lambda y: pandas.Series(y.astype(str)), ["10", "11", "2"]),
+        (lambda y: pandas.Categorical(y, categories=[11, 5, 2, 10]), ["11", "2", "10"]),
+        (lambda y: pandas.Series([str(v) if v == 2 else v for v in y]), ["10", "11", "2"]),
+    ],
+)
+def test_groups_keep_their_order(cells, kind, groups):
+    number = np.array([10, 2, 11])[cells.obs["type"].cat.codes]
+    values = kind(number)
+    cells.obs["kind"] = values.to_numpy() if isinstance(values, pandas.Series) else values
+    ks.tl.gates(cells, "kind", random_state=0)
+    found = cells.uns["gates"]["group"].tolist()
+    assert found == groups if groups else [float(g) for g in found] == sorted(map(float, found))
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize(

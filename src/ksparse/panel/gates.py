@@ -52,8 +52,9 @@ class Gate:
     thresholds : tuple of float
         The threshold of each; 0 for "detected at all".
     precision, recall, F, F_se : float
-        Of samples that had no part in finding the gate, with the standard error of F. NaN if
-        there is no gate; precision is NaN if the gate holds none of these samples.
+        Of samples that had no part in finding the gate, with the standard error of F (by the
+        delta method, so that it is 0 where F is 0 or 1). NaN if there is no gate; precision is
+        NaN if the gate holds none of these samples.
     F_training : float
         F on the samples on which the gate was found, which is too good.
     n_cells, n_training : int

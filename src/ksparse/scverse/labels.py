@@ -49,10 +49,18 @@ def label_column(
 
 
 def group_order(adata: AnnData, groupby: str) -> list[str]:
-    """Return the groups of a column of `obs` as text: categories in their order, else sorted."""
-    column = adata.obs[groupby]
-    values = column.cat.categories if hasattr(column, "cat") else np.unique(column.dropna())
-    return [str(value) for value in values]
+    """Return the groups of a column of `obs` that have cells, as text.
+
+    Categories keep their order, numbers are in theirs, and all else is sorted as text.
+    """
+    text, known = label_column(adata, groupby)
+    column = adata.obs[groupby][known]
+    if hasattr(column, "cat"):
+        values = np.asarray(column.cat.codes)
+    else:
+        values = np.asarray(column) if column.dtype.kind in "iufb" else text[known]
+    _, first = np.unique(values, return_index=True)
+    return list(dict.fromkeys(str(group) for group in text[known][first]))
 
 
 def known_labels(
