@@ -202,7 +202,8 @@ def find_gates(
     Parameters
     ----------
     X : array-like or sparse matrix, samples x features
-        The data. At most 200 features, unless `n_candidates` is given.
+        The data. At most 200 features, unless `n_candidates` is given. Of data in files or dask
+        arrays the training half is read into memory, and what the gates use.
     y : array-like
         The group of each sample. Samples whose group is missing (None or NaN) are left out,
         with a warning.
