@@ -25,7 +25,8 @@ SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
 ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
-SCVERSE = {*ESTIMATOR, *SELECTION, "estimator", "selection", "panel", "normalise"}
+PANEL = {*SELECTION, "selection", "estimator"}
+SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
     "_compile": set(),
@@ -47,9 +48,9 @@ ALLOWED = {
     "prediction": {*NUMERICS, "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
-    "panel": {*SELECTION, "selection", "estimator"},
     "balls": {"core"},
     "normalise": {*UTILITIES, "matrix"},
+    "panel": PANEL,
     "scverse": SCVERSE,
     "readers": {*UTILITIES, "io", "matrix"},
     "simulate": {*UTILITIES, "normalise", "params"},

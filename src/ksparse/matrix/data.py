@@ -6,7 +6,7 @@ Data are in memory (a numpy array, or a scipy CSR or CSC matrix or array) or in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ksparse.matrix.blocks import Blocks
 from ksparse.matrix.sources import as_data
 
 __all__ = [
+    "column_blocks",
     "count_nonzero",
     "dense",
     "group_counts",
@@ -108,6 +109,17 @@ def count_nonzero(X: Any) -> Floats:
 def dense(X: Any) -> NDArray[Any]:
     """Return data in memory as a numpy array."""
     return np.asarray(X.toarray() if sp.issparse(X) else X)
+
+
+def column_blocks(X: Any, width: int) -> Iterator[tuple[slice, Floats]]:
+    """Yield data in memory as dense float64 arrays of a few columns each, and which they are.
+
+    So sparse data can be worked on by columns, and never stand in memory as a dense array.
+    """
+    by_column = X.tocsc() if sp.issparse(X) else X
+    for start in range(0, X.shape[1], width):
+        columns = slice(start, min(start + width, X.shape[1]))
+        yield columns, dense(by_column[:, columns]).astype(np.float64, copy=False)
 
 
 def stored_values(X: Any) -> NDArray[Any]:

@@ -72,14 +72,16 @@ def matrix_of(adata: AnnData, layer: str | None, memory_limit: Any = None) -> An
     return open_matrix(X, memory_limit)
 
 
-def selected_columns(adata: AnnData, mask_var: Any) -> NDArray[np.intp] | None:
-    """Return the places of the genes that take part (None: all)."""
+def selected_columns(
+    adata: AnnData, mask_var: Any, name: str = "mask_var"
+) -> NDArray[np.intp] | None:
+    """Return the places of the genes that take part (None: all); `name` is for errors."""
     if mask_var is None:
         return None
     if isinstance(mask_var, str):
         if mask_var not in adata.var:
             raise InputError(
-                Term("mask_var", mask_var), " is not a column of ", Term("adata.var"),
+                Term(name, mask_var), " is not a column of ", Term("adata.var"),
                 f": {listed_choices(adata.var)}.",
             )  # fmt: skip
         mask = np.asarray(adata.var[mask_var])
@@ -87,11 +89,11 @@ def selected_columns(adata: AnnData, mask_var: Any) -> NDArray[np.intp] | None:
         mask = np.asarray(mask_var)
     if mask.dtype != bool or mask.shape != (adata.n_vars,):
         raise InputError(
-            Term("mask_var"), f" must be True or False for each of the {adata.n_vars} genes, got "
+            Term(name), f" must be True or False for each of the {adata.n_vars} genes, got "
             f"shape {mask.shape} and dtype {mask.dtype}.",
         )  # fmt: skip
     if not mask.any():
-        raise InputError(Term("mask_var"), f" leaves 0 of {mask.size} genes: let some take part.")
+        raise InputError(Term(name), f" leaves 0 of {mask.size} genes: let some take part.")
     return np.flatnonzero(mask)
 
 

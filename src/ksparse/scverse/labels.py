@@ -17,7 +17,14 @@ from ksparse.scverse.schema import field_term, read_record
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["MAX_CLASSES", "clusters_of", "known_labels", "label_column", "sorted_confusion"]
+__all__ = [
+    "MAX_CLASSES",
+    "clusters_of",
+    "group_order",
+    "known_labels",
+    "label_column",
+    "sorted_confusion",
+]
 
 # Columns with more distinct values are numbers or names, not classes.
 MAX_CLASSES = 200
@@ -26,17 +33,34 @@ MAX_CLASSES = 200
 MAX_STRAY = 2
 
 
-def label_column(adata: AnnData, labels: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """Return a column of `obs` as text, and where it is not missing."""
-    if labels not in adata.obs:
+def label_column(
+    adata: AnnData, labels: str, name: str = "labels"
+) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """Return a column of `obs` as text, and where it is not missing; `name` is for errors."""
+    if not isinstance(labels, str) or labels not in adata.obs:
         raise InputError(
-            Term("labels", labels), " is not a column of ", Term("adata.obs"),
+            Term(name, labels), " is not a column of ", Term("adata.obs"),
             f": {listed_choices(adata.obs)}.",
         )  # fmt: skip
     values = adata.obs[labels]
     known = ~np.asarray(values.isna())
     text = np.asarray(values.astype(object).where(known, "(missing)").astype(str), dtype=object)
     return text.astype(str), known
+
+
+def group_order(adata: AnnData, groupby: str) -> list[str]:
+    """Return the groups of a column of `obs` that have cells, as text.
+
+    Categories keep their order, numbers are in theirs, and all else is sorted as text.
+    """
+    text, known = label_column(adata, groupby)
+    column = adata.obs[groupby][known]
+    if hasattr(column, "cat"):
+        values = np.asarray(column.cat.codes)
+    else:
+        values = np.asarray(column) if column.dtype.kind in "iufb" else text[known]
+    _, first = np.unique(values, return_index=True)
+    return list(dict.fromkeys(str(group) for group in text[known][first]))
 
 
 def known_labels(

@@ -2,6 +2,7 @@
 
 from ksparse.tl._embed import embed
 from ksparse.tl._fit import ksparse
+from ksparse.tl._gates import gates, get_gates
 from ksparse.tl._panel_evaluation import evaluate_panel, panel_curve
 from ksparse.tl._path import path
 from ksparse.tl._predict import predict
@@ -10,6 +11,8 @@ from ksparse.tl._rank_genes import rank_genes
 __all__ = [
     "embed",
     "evaluate_panel",
+    "gates",
+    "get_gates",
     "ksparse",
     "panel_curve",
     "path",
