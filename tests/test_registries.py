@@ -89,6 +89,7 @@ class MostCorrelated:
 
     balls = None
     radius_determines_support = False
+    in_loops = True
 
     def order(self, problem):
         size = np.linalg.norm(problem.correlation, axis=1) * (problem.costs < np.inf)

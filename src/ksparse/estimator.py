@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import ClassifierTags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from ksparse._errors import InputError, Term
@@ -57,9 +57,12 @@ class KSparse(
         kept (an earlier one, if the difference is within one standard error, or if its
         features explain its clusters better). "auto" tries "graph+dense", "spectral+dense"
         and "graph", from random numbers of their own: they depend on the data alone.
-    selector : {"l1"}, default="l1"
-        How `n_features` features are chosen: "l1" finds the radius of the ball at which
-        exactly that many have weights.
+    selector : {"auto", "l1", "forward"}, default="auto"
+        How `n_features` features are chosen. "l1" finds the radius of the ball at which exactly
+        that many have weights. "forward" finds the clusters with as many features as they need
+        (as ``n_features="auto"`` does), and then takes, one after the other, the feature that
+        explains most of what is left, every cluster counting the same. "auto" is "forward" for
+        fewer features than the clusters need, and "l1" otherwise.
     solver : str, default="working_set"
         Solver of the W-step: "working_set", which is exact and fast, "projected_gradient",
         "fista", or "fista_paper" (its update as it is printed). All give the same answer.
@@ -98,18 +101,17 @@ class KSparse(
         Weights below this are set to zero in every iteration of "fista" and "fista_paper".
     max_labels : int, default=1
         Largest number of labels of a sample. With 2 or more, samples between clusters (such as
-        doublets) may get several labels: they are modelled as the mean of their centroids.
+        doublets) may get several: they are modelled as the mean of their centroids.
     sigma : float, default=150.0
         Width of the kernel of "spectral_kernel".
     memory_limit : int or str, optional
         Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
         default 1 GiB. Added to it is what is kept of each sample (about 7 numbers per
-        component), and 5,000 samples to compare starts by, unless there is a single start.
-        It has no effect on data in memory.
+        component), and 5,000 samples to compare several starts by.
     checkpoint : path, optional
-        A folder in which every finished loop is kept. A run that was killed goes on from
-        there when it is started again with the same data and parameters; a folder of another
-        run raises an error. It is not removed at the end.
+        A folder in which every finished loop is kept, also at the end. A run that was killed
+        goes on from there when started again with the same data and parameters; a folder of
+        another run raises an error.
     random_state : int, RandomState or None, default=None
         Seed. The same seed gives the same result, whatever the number of threads.
     verbose : int, default=0
@@ -144,7 +146,12 @@ class KSparse(
     gap_ : float
         Frank-Wolfe gap of `l1_weights_`, relative to half the squared targets: their objective
         is at most this far from the optimum on the l1 ball. It says nothing about the refit
-        or the clusters. Large where weights were cut to meet `n_features`.
+        or the clusters. Large where weights were cut to meet `n_features`; NaN where these were
+        selected forward, which has no certificate.
+    explained_, explained_bound_ : float
+        Where features were selected forward: the share of the targets (one for each cluster, all
+        of equal weight) that they explain, and that which all candidates together explain, which
+        no set of them can exceed. NaN otherwise.
     converged_ : bool
         Whether the gap is below `solver_tol`, and labels and features converged within
         `max_loops` (a fit that was chosen after its first loop has). If not, there is a
@@ -156,8 +163,7 @@ class KSparse(
         Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, because the targets are taken
         anew in every loop; only ``targets="projection"``, as in the paper, lets it never rise.
     history_ : dict of ndarray
-        Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN where a loop
-        was solved without certificate).
+        Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN: not certified).
     starts_ : dict of list
         Table of the starts tried: start, score, score_se, n_features, n_loops, chosen. The
         score is the mean margin between clusters (at most 1; noise is negative) of samples
@@ -229,33 +235,15 @@ class KSparse(
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.n_features = n_features
-        self.eta = eta
-        self.n_components = n_components
-        self.init = init
-        self.selector = selector
-        self.solver = solver
-        self.ball = ball
-        self.relax = relax
-        self.n_init = n_init
-        self.kmeans_criterion = kmeans_criterion
-        self.max_loops = max_loops
-        self.tol = tol
-        self.center = center
-        self.scale = scale
-        self.feature_weights = feature_weights
-        self.ridge = ridge
-        self.targets = targets
-        self.solver_tol = solver_tol
-        self.solver_max_iter = solver_max_iter
-        self.threshold = threshold
-        self.max_labels = max_labels
-        self.sigma = sigma
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+        self.n_clusters, self.n_features, self.eta = n_clusters, n_features, eta
+        self.n_components, self.init, self.selector = n_components, init, selector
+        self.solver, self.ball, self.relax, self.n_init = solver, ball, relax, n_init
+        self.kmeans_criterion, self.max_loops, self.tol = kmeans_criterion, max_loops, tol
+        self.center, self.scale, self.feature_weights = center, scale, feature_weights
+        self.ridge, self.targets, self.solver_tol = ridge, targets, solver_tol
+        self.solver_max_iter, self.threshold = solver_max_iter, threshold
+        self.max_labels, self.sigma, self.memory_limit = max_labels, sigma, memory_limit
+        self.checkpoint, self.random_state, self.verbose = checkpoint, random_state, verbose
 
     @classmethod
     def paper(cls, n_clusters: int, eta: float | None, **overrides: Any) -> Self:
@@ -354,7 +342,8 @@ class KSparse(
         if self.max_labels > 1:
             self._store_memberships(P, inputs.weight)
         self.eta_, self.gap_ = projection.eta, projection.gap
-        certified = projection.gap <= (self.solver_tol or DEFAULTS["solver_tol"])
+        self.explained_, self.explained_bound_ = projection.explained
+        certified = not projection.gap > (self.solver_tol or DEFAULTS["solver_tol"])
         self.converged_ = bool(fit.converged and certified)
         self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
         self.n_features_selected_ = int(np.count_nonzero(self.feature_importances_))
@@ -365,6 +354,14 @@ class KSparse(
         if projection.tied or k < self.n_clusters or k == 1 or not self.converged_:
             warn_unmet(self, k, projection, fit.converged)
         return P.astype(dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Still a clusterer; scikit-learn's checks read these tags wherever they find
+        # `predict_proba` and sparse input together.
+        tags.classifier_tags = ClassifierTags(multi_class=self.n_clusters != 2)
+        return tags
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         """Return checked data; remember (`reset`) or compare features and their names."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -21,6 +22,7 @@ from ksparse.core.balls import BALLS
 from ksparse.core.selectors import SELECTORS
 from ksparse.core.solvers import SOLVERS
 from ksparse.core.targets import TARGETS, compared_by
+from ksparse.core.w_step import Selector
 from ksparse.core.y_step import CRITERIA
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.matrix.sources import (
@@ -54,6 +56,7 @@ NO_EFFECT = ("checkpoint", "memory_limit", "verbose")
 # are not those of its text, docs/comparison/README.md has the reason and what it is worth.
 PAPER: dict[str, Any] = {
     "init": "spectral",
+    "selector": "l1",
     "solver": "fista",
     "relax": False,
     "n_init": 40,
@@ -152,7 +155,7 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     )),
     "n_components": (None, COUNT_OR_NONE),
     "init": ("auto", ANYTHING),
-    "selector": ("l1", _Choice(SELECTORS)),
+    "selector": ("l1", _Choice(ChainMap({"auto": None}, SELECTORS))),
     "solver": ("working_set", _Choice(SOLVERS)),
     "ball": ("l1", _Choice(BALLS)),
     "relax": (True, TRUE_OR_FALSE),
@@ -263,9 +266,8 @@ def read_inputs(
         )  # fmt: skip
     if rows is not None:
         starts = [start if isinstance(start, str) else start[rows] for start in starts]
-    matrix = as_matrix(
-        part, sample_weight=weight, standardize=params["scale"], center=params["center"]
-    )
+    scaling = {"standardize": params["scale"], "center": params["center"]}
+    matrix = as_matrix(part, sample_weight=weight, **scaling)
     check_stored_values(X, matrix)
     n_distinct = count_distinct_rows(part, n_clusters)
     if n_distinct < n_clusters:
@@ -282,7 +284,8 @@ def _settings(
     params: Mapping[str, Any], n_clusters: int, n_features: int | None, costs: Floats,
     starts: list[str | Ints],
 ) -> Settings:  # fmt: skip
-    solver = SOLVERS[params["solver"]]
+    solver, selector = SOLVERS[params["solver"]], _selector(params)
+    after_loops = not selector.in_loops
     options = {"tol": params["solver_tol"]} | {name: params[name] for name in solver.options}
     if params["solver_max_iter"] is not None:
         options["max_iter"] = params["solver_max_iter"]
@@ -293,7 +296,9 @@ def _settings(
         costs=costs,
         starts=starts,
         n_components=params["n_components"] or params["n_clusters"] + 4,
-        selector=SELECTORS[params["selector"]],
+        selector=SELECTORS["l1"] if after_loops else selector,
+        few=SELECTORS["forward"] if after_loops or params["selector"] == "auto" else None,
+        always=after_loops,
         solver=solver,
         solver_options=options,
         ball=BALLS[params["ball"]],
@@ -305,6 +310,11 @@ def _settings(
     )
 
 
+def _selector(params: Mapping[str, Any]) -> Selector:
+    """Return the selector that was asked for; of "auto", the one of the loops."""
+    return SELECTORS["l1" if params["selector"] == "auto" else params["selector"]]
+
+
 def _check_combinations(params: Mapping[str, Any]) -> None:
     """Raise InputError if parameters exclude each other."""
     if params["eta"] is not None and not isinstance(params["n_features"], str):
@@ -313,7 +323,7 @@ def _check_combinations(params: Mapping[str, Any]) -> None:
             " exclude each other: give one.",
         )  # fmt: skip
     ball = params["ball"]
-    solver, selector = SOLVERS[params["solver"]], SELECTORS[params["selector"]]
+    solver, selector = SOLVERS[params["solver"]], _selector(params)
     if solver.balls is not None and ball not in solver.balls:
         raise InputError(
             Term("solver", params["solver"]), f" solves on the ball {', '.join(solver.balls)} "
@@ -345,18 +355,15 @@ def check_count(count: Any, costs: Floats) -> int:
     """Return a number of features that can be selected."""
     count = _Count(1).check("n_features", count)
     allowed, free = int(np.isfinite(costs).sum()), int((costs == 0).sum())
-    sentence = ""
     if count > costs.size:
         sentence = f" should be <= {costs.size}, the number of features in X."
     elif count > allowed:
         sentence = f" should be <= {allowed}, the number of features with a finite feature weight."
     elif count < free:
-        sentence = (
-            f" should be >= {free}, the number of features with weight 0, which are always allowed."
-        )
-    if sentence:
-        raise InputError(Term("n_features", count), sentence)
-    return count
+        sentence = f" should be >= {free}, the number of features with weight 0 (always allowed)."
+    else:
+        return count
+    raise InputError(Term("n_features", count), sentence)
 
 
 def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
@@ -374,10 +381,8 @@ def _check_init(init: Any, n_samples: int, n_clusters: int) -> list[str | Ints]:
         return [start for item in init for start in _check_init(item, n_samples, n_clusters)]
     labels = np.asarray(init)
     if labels.ndim != 1 or labels.size != n_samples:
-        raise InputError(
-            Term("init"), f" has shape {labels.shape}, but X has {n_samples} samples: "
-            "give one label per sample.",
-        )  # fmt: skip
+        text = f" has shape {labels.shape}, but X has {n_samples} samples: give a label for each."
+        raise InputError(Term("init"), text)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError(Term("init"), " contains NaN or infinity: give one label per sample.")
     try:

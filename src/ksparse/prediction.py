@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputWarning, Term, warn
@@ -93,7 +92,6 @@ class PredictionMixin:
     memberships_: Array
     membership_log_odds_: Array
     membership_centroids_: Array
-    n_clusters: int
     max_labels: int
     mean_: Floats
     scale_: Floats
@@ -117,14 +115,6 @@ class PredictionMixin:
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         raise NotImplementedError  # the estimator's
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse = True
-        # Still a clusterer; scikit-learn's checks read these tags wherever they find
-        # `predict_proba` and sparse input together.
-        tags.classifier_tags = ClassifierTags(multi_class=self.n_clusters != 2)
-        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -62,6 +62,10 @@ class Problem:
         Gram matrices of the data known from other problems.
     ball : Ball, optional
         What bounds W; the l1 ball by default.
+    ridge : float
+        Ridge of a regression on selected features, relative to their mean variance.
+    labels, sums : ndarray, optional
+        Cluster of each sample, and sums of the data by cluster (clusters x features).
     """
 
     matrix: Matrix
@@ -71,6 +75,9 @@ class Problem:
     costs: Floats
     gram: GramCache = None  # type: ignore[assignment]  # filled in below
     ball: Ball = field(default_factory=L1Ball)
+    ridge: float = 0.3
+    labels: Ints | None = None
+    sums: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.gram is None:
@@ -133,18 +140,9 @@ class Problem:
 class Solution:
     """What every solver returns.
 
-    Attributes
-    ----------
-    weights : ndarray, features x components
-        A point of the ball.
-    objective_history : ndarray
-        The objective at every iterate that was evaluated on all features.
-    gap : float
-        Frank-Wolfe gap at `weights`: the objective is at most this far from its minimum.
-    n_iter : int
-        Iterations (of a working-set solver: rounds).
-    converged : bool
-        Whether the gap is below the tolerance.
+    `weights` is a point of the ball, and the objective there at most `gap` (Frank-Wolfe) above
+    its minimum; `converged` says whether the gap is below the tolerance. `objective_history`
+    has the objective at every iterate that was evaluated on all features.
     """
 
     weights: Floats
@@ -185,7 +183,8 @@ class Selection(NamedTuple):
 
     `solution` is at the optimum for `radius`, except for the rows that were cut to meet
     the number (`tied`); its gap says how far from the optimum that leaves it. `penalty` is the
-    multiplier of the ball there, `columns` the features that were in the working set.
+    multiplier of the ball there, `columns` the features that were in the working set. Instead
+    of a gap there may be the share of the targets that is `explained`, and a bound of it.
     """
 
     solution: Solution
@@ -193,6 +192,7 @@ class Selection(NamedTuple):
     penalty: float
     columns: Ints
     tied: bool
+    explained: tuple[float, float] = (np.nan, np.nan)
 
 
 class Selector(Protocol):
@@ -206,10 +206,13 @@ class Selector(Protocol):
         Whether the solution on the ball of the selected radius, over all features, has
         exactly the selected ones. Only then is the problem solved again on that ball where
         another solver was asked for; otherwise the solution of the selector is kept.
+    in_loops : bool
+        Whether it selects in every loop; otherwise once, when labels have converged.
     """
 
     balls: tuple[str, ...] | None
     radius_determines_support: bool
+    in_loops: bool
 
     def select(
         self,
@@ -285,14 +288,16 @@ class Projection:
     l1_weights : ndarray, features x components
         The solution on the ball.
     eta, gap, n_iter, converged
-        Radius of the ball; certificate (relative to half the squared targets; NaN where
-        none was asked for) and effort of the solution on it.
+        Radius of the ball; certificate (relative to half the squared targets; NaN: there is
+        none) and effort of the solution on it.
     tied : bool
         Whether the number of features could not be met by any radius.
     working : ndarray of int or None
         Features that were in the working set, a guess for the next one.
     n_asked : int or None
         Number of features that was asked for.
+    explained : tuple
+        Share of the targets that the features explain, and a bound of it; see `Selection`.
     """
 
     weights: Floats
@@ -304,6 +309,7 @@ class Projection:
     tied: bool = False
     working: Ints | None = None
     n_asked: int | None = None
+    explained: tuple[float, float] = (np.nan, np.nan)
 
     @property
     def selected(self) -> Ints:
@@ -328,6 +334,9 @@ def w_step_problem(
         w_step.costs,
         gram if gram is not None else GramCache(matrix),
         w_step.ball,
+        w_step.ridge,
+        labels,
+        sums,
     )
 
 
@@ -350,20 +359,16 @@ def solve_w_step(
     problem = w_step_problem(matrix, labels, targets, w_step, gram)
     if last is not None:
         start = last.l1_weights
-    tied, working = False, None
+    tied, working, explained = False, None, (np.nan, np.nan)
     if w_step.n_features is None:
         solution, eta = w_step.solver(problem, start, **w_step.options), problem.radius
     else:
         selection = w_step.selector.select(
-            problem,
-            w_step.n_features,
-            start,
-            columns=None if last is None else last.working,
-            tol=w_step.options.get("tol", 1e-4),
-            exact=certify,
-        )
+            problem, w_step.n_features, start, columns=None if last is None else last.working,
+            tol=w_step.options.get("tol", 1e-4), exact=certify,
+        )  # fmt: skip
         solution, eta, tied = selection.solution, selection.radius, selection.tied
-        working = selection.columns
+        working, explained = selection.columns, selection.explained
         by_radius = w_step.selector.radius_determines_support and not tied
         if certify and by_radius and not w_step.solver.exact:
             # The radius is known now: the solver that was asked for solves on that ball.
@@ -374,17 +379,11 @@ def solve_w_step(
         weights = refit(problem, np.flatnonzero(weights.any(axis=1)), w_step.ridge)
     # In the precision in which a model keeps them, so that it predicts what was fitted.
     weights = weights.astype(matrix.dtype).astype(np.float64)
+    gap = solution.gap / problem.scale if problem.scale > 0 else 0.0
     return Projection(
-        weights,
-        solution.weights,
-        eta,
-        solution.gap / problem.scale if problem.scale > 0 else 0.0,
-        solution.n_iter,
-        solution.converged,
-        tied,
-        working,
-        w_step.n_features,
-    )
+        weights, solution.weights, eta, gap, solution.n_iter, solution.converged, tied, working,
+        w_step.n_features, explained,
+    )  # fmt: skip
 
 
 def refit(problem: Problem, selected: Ints, ridge: float) -> Floats:

@@ -48,7 +48,8 @@ FITTED = (
     "labels_", "weights_", "l1_weights_", "centroids_", "memberships_", "membership_log_odds_",
     "membership_centroids_", "n_features_selected_", "feature_importances_", "eta_", "gap_",
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
-    "n_features_in_", "feature_names_in_", "_spread", "_sklearn_output_config",
+    "n_features_in_", "feature_names_in_", "explained_", "explained_bound_", "_spread",
+    "_sklearn_output_config",
 )  # fmt: skip
 # What they must be. Those that are optional are not in every model, or need not be.
 RULES = {
@@ -68,6 +69,8 @@ RULES = {
     "feature_names_in_": Rule("text", ("features",), optional=True),
     "eta_": Rule("number", finite=False, optional=True),
     "gap_": Rule("number", finite=False, optional=True),
+    "explained_": Rule("number", finite=False, optional=True),
+    "explained_bound_": Rule("number", finite=False, optional=True),
     "converged_": Rule("flag", optional=True),
     "n_iter_": Rule("count", optional=True),
     "n_passes_": Rule("count", optional=True),

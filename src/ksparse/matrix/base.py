@@ -165,6 +165,14 @@ class Matrix(ABC):
         view._prepare()
         return view
 
+    def reweighted(self, sample_weight: Floats, shift: Floats) -> Self:
+        """Return a view of the same data with other weights, and `shift` subtracted from them."""
+        view = copy.copy(self)
+        view.sample_weight, view.total_weight = sample_weight, float(sample_weight.sum())
+        view.mean = self.mean + shift / np.where(self.factor > 0, self.factor, np.inf)
+        view._prepare()
+        return view
+
     def scaled(self, divisor: float) -> Self:
         """Return a view of the same data with all features divided by one number."""
         view = copy.copy(self)

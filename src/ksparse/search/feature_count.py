@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
 from ksparse.core.w_step import WStep
 from ksparse.matrix import Floats, Ints, Matrix
 from ksparse.search.judge import Judge
+from ksparse.search.settings import Settings
 
-__all__ = ["PLATEAU", "SEED", "choose_n_features", "smallest_on_plateau"]
+__all__ = [
+    "PLATEAU",
+    "SEED",
+    "Counts",
+    "choose_counts",
+    "choose_n_features",
+    "smallest_on_plateau",
+]
 
 SMALLEST, LARGEST, GROWTH = 5, 400, 1.35
 # What share of the best quality counts as good enough.
@@ -30,6 +41,40 @@ def smallest_on_plateau(counts: Ints, explained: Floats) -> int:
     if explained[best] <= 0:  # nothing to explain
         first = best
     return int(np.asarray(counts)[order][first])
+
+
+class Counts(NamedTuple):
+    """Numbers of features: in the loops (None: by `eta`), and after them (None: the same)."""
+
+    in_loops: int | None
+    after: int | None
+
+
+def choose_counts(matrix: Matrix, labels: Ints, settings: Settings, w_step: WStep) -> Counts:
+    """Return how many features the labels of the first start need, and how many to select.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The data.
+    labels : ndarray of int
+        Labels of the first start.
+    settings : Settings
+        What was asked for.
+    w_step : WStep
+        How the W-step is solved in the loops.
+    """
+    k = settings.n_clusters
+    needed = choose_n_features(matrix, labels, k, w_step)
+    asked, few = settings.n_features, settings.few
+    if asked is None and settings.always:
+        assert few is not None
+        asked = choose_n_features(matrix, labels, k, replace(w_step, selector=few))
+    if asked is None:
+        return Counts(needed, None)
+    if settings.always or asked < needed:
+        return Counts(max(asked, needed), asked)
+    return Counts(asked, None)
 
 
 def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WStep) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from ksparse.core.w_step import Projection, WStep, solve_w_step
 from ksparse.core.y_step import centroids, distances, fill_empty, inertia_of, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
-from ksparse.search.feature_count import SEED, choose_n_features
+from ksparse.search.feature_count import SEED, Counts, choose_counts
 from ksparse.search.judge import Judge, mean_and_error
 from ksparse.search.search import Candidate, search
 from ksparse.search.settings import Loop, Settings, StepRecord
@@ -96,15 +96,11 @@ class Prepared:
 
     def alternation(self, settings: Settings, w_step: WStep) -> Alternation:
         """Return what stays the same in all loops of a fit."""
+        embedding = self.embedding(settings.n_components).coordinates
         return Alternation(
-            self.matrix,
-            self.embedding(settings.n_components).coordinates,
-            settings.n_clusters,
-            w_step,
-            settings.targets,
-            settings.loop.n_init,
-            self.gram,
-        )
+            self.matrix, embedding, settings.n_clusters, w_step, settings.targets,
+            settings.loop.n_init, self.gram,
+        )  # fmt: skip
 
 
 def prepare(
@@ -128,7 +124,6 @@ def prepare(
     gram_columns : int, optional
         Columns of the Gram matrix that are kept.
     observer : Observer, optional
-        Progress and checkpoints.
     """
     observer.on_step("embedding")
     rank = max(n_components - 1, 1)
@@ -185,12 +180,12 @@ def _fit_prepared(
             "start", lambda: STARTS[start].labels(data, start_rng) if known is None else known
         )
 
-    n_features = settings.n_features
-    if n_features is None and settings.eta is None:
+    counts = Counts(settings.n_features, None)
+    if settings.eta is None and (settings.n_features is None or settings.few is not None):
         observer.on_step("number of features")
         first, w_step = start_labels(0), w_step_for(settings, 1)
-        n_features = once("count", lambda: choose_n_features(matrix, first, k, w_step))
-    problem = prepared.alternation(settings, w_step_for(settings, n_features))
+        counts = Counts(*once("count", lambda: choose_counts(matrix, first, settings, w_step)))
+    problem = prepared.alternation(settings, w_step_for(settings, counts.in_loops))
 
     def finish(problem: Alternation, labels: Ints, certify: bool = False) -> Fit:
         return converge(
@@ -204,11 +199,24 @@ def _fit_prepared(
             problem, names, start_labels, finish, one_loop, judge,
             on_step=observer.on_step, once=once,
         )  # fmt: skip
-        return SearchResult(fit, _table(tried, best))
-    observer.on_step(names[0])
-    first = start_labels(0)
-    fit = finish(problem, first, certify=True)
-    return SearchResult(fit, _table([Candidate(names[0], first, fit, None)], 0))
+    else:
+        observer.on_step(names[0])
+        first, best = start_labels(0), 0
+        fit = finish(problem, first, certify=True)
+        tried = [Candidate(names[0], first, fit, None)]
+    table = _table(tried, best)
+    if settings.few is not None and counts.after is not None:
+        observer.on_step("few features")
+        w_step = replace(w_step_for(settings, counts.after), selector=settings.few)
+        fit = _narrowed(replace(problem, w_step=w_step), fit)
+    return SearchResult(fit, table)
+
+
+def _narrowed(problem: Alternation, fit: Fit) -> Fit:
+    """Return the fit of few features to labels that have converged, with the history of both."""
+    last = fit_labels(problem, fit.labels, reassign=True)
+    history = {name: [*values, *last.history[name]] for name, values in fit.history.items()}
+    return replace(last, history=history, converged=fit.converged)
 
 
 def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
@@ -227,16 +235,10 @@ def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
 def w_step_for(settings: Settings, n_features: int | None) -> WStep:
     """Return how the W-step is solved for a number of features (None: for `eta`)."""
     return WStep(
-        n_features,
-        settings.eta if n_features is None else None,
-        settings.costs,
-        settings.selector,
-        settings.solver,
-        settings.solver_options,
-        settings.ball,
-        settings.relax,
-        settings.ridge,
-    )
+        n_features, settings.eta if n_features is None else None, settings.costs,
+        settings.selector, settings.solver, settings.solver_options, settings.ball,
+        settings.relax, settings.ridge,
+    )  # fmt: skip
 
 
 def _expanded_starts(settings: Settings, n_samples: int) -> list[str | Ints]:
@@ -311,8 +313,8 @@ def fit_labels(
 ) -> Fit:
     """Return the fit with one W-step, for given labels.
 
-    With `reassign`, every sample gets the label of the nearest centroid in the end; the
-    centroids stay those of the given labels, so that they predict what is returned.
+    With `reassign`, every sample joins the nearest centroid in the end; the centroids stay
+    those of the given labels, so that they predict what is returned.
     """
     mu, k = problem.targets(labels, None), problem.n_clusters
     W = solve_w_step(
@@ -379,8 +381,7 @@ def label_all(
     """Label all samples X, those without weight included, by their nearest centroids.
 
     `rows` are the samples that were fitted (None: all), `sample_weight` has a weight for each of
-    all samples, `matrix` is the view that was fitted. Without `reassign`, samples that were
-    fitted keep the labels of the fit.
+    all, `matrix` is the view that was fitted. Without `reassign`, fitted samples keep labels.
     """
     k, P = fit.centroids.shape[0], fit.projected
     if rows is not None:

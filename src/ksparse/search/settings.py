@@ -43,7 +43,9 @@ class Settings:
     """What a fit needs to know; see `KSparse` for the meaning of each.
 
     Checked values: `n_features` is a number or None (choose it, unless there is an `eta`),
-    and `starts` holds "auto", names of starts and label vectors.
+    and `starts` holds "auto", names of starts and label vectors. `selector` selects in the
+    loops; `few`, if there is one, after them (`always`, or if fewer features are asked for than
+    the clusters need).
     """
 
     n_clusters: int
@@ -53,6 +55,8 @@ class Settings:
     starts: list[str | Ints]
     n_components: int
     selector: Selector
+    few: Selector | None
+    always: bool
     solver: Solver
     solver_options: dict[str, Any]
     ball: Ball

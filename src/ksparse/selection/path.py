@@ -168,7 +168,9 @@ def feature_path(
     """Fit along a path of numbers of features, or of radii, and score every point.
 
     One full fit in the middle of the path, and from there to both ends, each point
-    starting from the clusters of its neighbour.
+    starting from the clusters of its neighbour. With a selector of few features ("forward",
+    "auto"), the full fit has as many features as the clusters need, and points with fewer
+    select for its clusters.
 
     Parameters
     ----------
@@ -270,14 +272,30 @@ def _points(
     rng: np.random.RandomState,
     fixed_labels: bool,
 ) -> Iterator[tuple[int, Fit]]:
-    """Yield the fits of all points with their places: the middle first, then to both ends."""
-    middle = len(steps) // 2
-    first = replace(settings, n_features=steps[middle].n_features, eta=steps[middle].eta)
-    fits = {middle: fit_prepared(prepared, first, rng).fit}
-    yield middle, fits[middle]
+    """Yield the fits of all points with their places: one first, then to both ends.
+
+    The first is in the middle; or, if few features are selected after the loops, it has as many
+    as the clusters need, and all points with fewer select for its clusters.
+    """
+    last = len(steps)
+    if settings.few is None or steps[0].n_features is None:
+        first = last // 2
+        asked = replace(settings, n_features=steps[first].n_features, eta=steps[first].eta)
+        fits = {first: fit_prepared(prepared, asked, rng).fit}
+        yield first, fits[first]
+        below = range(first - 1, -1, -1)
+    else:
+        asked = replace(settings, n_features=None, few=None, always=False)
+        found = fit_prepared(prepared, asked, rng).fit
+        needed = np.inf if settings.always else found.projection.selected.size
+        n_few = sum(step.n_features is not None and step.n_features < needed for step in steps)
+        for index, step in enumerate(steps[:n_few]):
+            problem = prepared.alternation(settings, replace(step, selector=settings.few))
+            yield index, fit_labels(problem, found.labels, reassign=not fixed_labels)
+        first, fits, below = n_few - 1, {n_few - 1: found}, range(0)
     few = replace(settings.loop, n_init=0, max_loops=min(MAX_LOOPS, settings.loop.max_loops))
-    for index in [*range(middle + 1, len(steps)), *range(middle - 1, -1, -1)]:
-        near = fits[index - 1 if index > middle else index + 1]
+    for index in [*range(first + 1, last), *below]:
+        near = fits[index - 1 if index > first else index + 1]
         problem = prepared.alternation(replace(settings, loop=few), steps[index])
         if fixed_labels:
             fits[index] = fit_labels(problem, near.labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ksparse.core.selectors.forward import ForwardSelector
 from ksparse.core.selectors.l1 import L1Selector
 from ksparse.core.w_step import Selector
 
@@ -9,4 +10,5 @@ __all__ = ["SELECTORS"]
 
 SELECTORS: dict[str, Selector] = {
     "l1": L1Selector(),
+    "forward": ForwardSelector(),
 }

@@ -83,6 +83,7 @@ class L1Selector:
 
     balls: tuple[str, ...] | None = ("l1",)
     radius_determines_support: bool = True
+    in_loops: bool = True
 
     def select(
         self,

@@ -1,0 +1,215 @@
+"""Forward selection: one feature after the other, each the one that explains most of what is left.
+
+Every cluster counts the same, however many samples it has: least squares on the l1 ball spends
+few features on large clusters, this does not. The path of all numbers of features comes at the
+cost of the largest. Nothing is optimal about the set but each step; how much of the targets the
+features explain, and how much all candidates together would, tells how far from the best set it
+can be at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ksparse.matrix import Floats, Ints, Matrix
+
+__all__ = ["BalancedProblem", "ForwardPath", "balanced_problem", "forward_path", "swap_features"]
+
+# How many candidates there are for each feature that is wanted, and at least.
+CANDIDATES, MIN_CANDIDATES = 10, 500
+
+
+class BalancedProblem(NamedTuple):
+    """Least squares with a ridge on some features, in which every cluster counts the same.
+
+    Attributes
+    ----------
+    features : ndarray of int
+        The candidates, in increasing order.
+    gram : ndarray, candidates x candidates
+        Their second moments, with the ridge on the diagonal.
+    correlation : ndarray, candidates x clusters
+        Their products with the targets.
+    costs : ndarray
+        Cost of each candidate: its gain is divided by it; 0 is taken first.
+    total : float
+        The squared targets.
+    """
+
+    features: Ints
+    gram: Floats
+    correlation: Floats
+    costs: Floats
+    total: float
+
+    def explained(self, places: Ints | None = None) -> float:
+        """Return the share of the targets that candidates explain together (None: all of them).
+
+        Shares of more features are larger, so that of all is a bound for any of them.
+        """
+        G, C = self.gram, self.correlation
+        if places is not None:
+            G, C = G[np.ix_(places, places)], C[places]
+        if not C.size or self.total <= 0:
+            return 0.0
+        return float(np.vdot(C, np.linalg.solve(G, C))) / self.total
+
+
+class ForwardPath(NamedTuple):
+    """Features in the order of their selection.
+
+    Attributes
+    ----------
+    places : ndarray of int
+        Places of the features among the candidates.
+    gains : ndarray
+        By how much each raises the explained share.
+    """
+
+    places: Ints
+    gains: Floats
+
+
+def balanced_problem(
+    matrix: Matrix,
+    labels: Ints,
+    sums: Floats,
+    costs: Floats,
+    *,
+    n_features: int,
+    ridge: float,
+    n_candidates: int | None = None,
+) -> BalancedProblem:
+    """Return the problem of selecting features for labels, in one pass over the data.
+
+    Parameters
+    ----------
+    matrix : Matrix
+        The data.
+    labels : ndarray of int
+        Cluster of each sample.
+    sums : ndarray, clusters x features
+        ``matrix.cluster_sums(labels, n_clusters)``.
+    costs : ndarray
+        Cost of each feature; 0 is always taken, infinity never.
+    n_features : int
+        How many features will be asked for.
+    ridge : float
+        Ridge, relative to the mean variance of the candidates.
+    n_candidates : int, optional
+        How many features to choose from: those that explain most by themselves. By default ten
+        for each that is asked for, and at least 500.
+    """
+    sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=sums.shape[0])
+    present = sizes > 0
+    k = int(present.sum())
+    means = sums[present] / sizes[present, None]
+    centre = means.mean(axis=0)
+    correlation = (means - centre).T / k
+    if n_candidates is None:
+        n_candidates = max(CANDIDATES * n_features, MIN_CANDIDATES)
+    variance = matrix.variance * matrix.factor**2 + centre**2
+    features = _candidates(correlation, variance, costs, n_candidates, ridge)
+    weight = 1.0 / (k * np.where(present, sizes, 1.0))[labels]
+    if matrix.sample_weight is not None:
+        weight = weight * matrix.sample_weight
+    G = matrix.reweighted(weight, centre).gram(features)
+    G[np.diag_indices_from(G)] += max(
+        ridge * np.trace(G) / max(features.size, 1), np.finfo(float).tiny
+    )
+    return BalancedProblem(features, G, correlation[features], costs[features], 1 - 1 / k)
+
+
+def _candidates(
+    correlation: Floats, variance: Floats, costs: Floats, n_candidates: int, ridge: float
+) -> Ints:
+    """Return the features that explain most by themselves for their cost, and the free ones."""
+    usable = (variance > 0) & np.isfinite(costs) & correlation.any(axis=1)
+    unit = variance + ridge * variance[usable].mean() if usable.any() else np.ones_like(variance)
+    gain = np.where(usable, (correlation**2).sum(axis=1), 0.0) / np.where(usable, unit, 1.0)
+    gain /= np.where(usable & (costs > 0), costs, 1.0)
+    gain[usable & (costs == 0)] = np.inf
+    order = np.argsort(-gain, kind="stable")[:n_candidates]
+    return np.sort(order[gain[order] > 0])
+
+
+def forward_path(
+    problem: BalancedProblem,
+    n_features: int,
+    *,
+    allowed: Callable[[list[int]], Floats | None] = lambda chosen: None,
+) -> ForwardPath:
+    """Select features one after the other; of equal ones the first.
+
+    Parameters
+    ----------
+    problem : BalancedProblem
+        What to explain.
+    n_features : int
+        How many to select; fewer are, if there are fewer candidates.
+    allowed : callable, optional
+        ``allowed(chosen)`` returns a truth value for each candidate that may be taken next (None:
+        all may), given the places of those taken before.
+    """
+    G, C = problem.gram, problem.correlation.copy()
+    n = min(n_features, C.shape[0])
+    left = np.diag(G).copy()  # of each candidate, what those taken before do not explain
+    least = 1e-10 * left
+    rows = np.zeros((n, C.shape[0]))
+    chosen: list[int] = []
+    gains: list[float] = []
+    free = problem.costs == 0
+    for step in range(n):
+        gain = (C**2).sum(axis=1) / np.maximum(left, least)
+        rank = np.where(free, np.inf, gain / np.where(free, 1.0, problem.costs))
+        may = allowed(chosen)
+        if may is not None:
+            rank = np.where(may, rank, -1.0)
+        rank[chosen] = -1.0
+        place = int(np.argmax(rank))
+        if rank[place] < 0:
+            break
+        root = np.sqrt(max(left[place], least[place]))
+        row = (G[place] - rows[:step].T @ rows[:step, place]) / root
+        rows[step] = row
+        C -= np.outer(row, C[place] / root)
+        left = left - row**2
+        chosen.append(place)
+        gains.append(float(gain[place]) / problem.total if problem.total > 0 else 0.0)
+    return ForwardPath(np.array(chosen, dtype=np.intp), np.array(gains))
+
+
+def swap_features(problem: BalancedProblem, path: ForwardPath, n_fixed: int = 0) -> ForwardPath:
+    """Return the features after exchanging one for another as long as that explains more.
+
+    The first `n_fixed` stay. In each round the feature whose loss costs least leaves, and the best
+    other one enters; the round counts only if the explained share grows.
+    """
+    G, C = problem.gram, problem.correlation
+    places = path.places.tolist()
+    best = problem.explained(path.places)
+    for _ in range(len(places)):
+        inverse = np.linalg.inv(G[np.ix_(places, places)])
+        weights = inverse @ C[places]
+        loss = (weights**2).sum(axis=1) / np.diag(inverse)
+        loss[:n_fixed] = np.inf
+        leaving = int(np.argmin(loss))
+        kept = places[:leaving] + places[leaving + 1 :]
+        solved = np.linalg.solve(G[np.ix_(kept, kept)], np.hstack([G[kept], C[kept]]))
+        onto, fit = solved[:, : G.shape[1]], solved[:, G.shape[1] :]
+        left = np.diag(G) - np.einsum("ij,ij->j", G[kept], onto)
+        rest = C - G[:, kept] @ fit
+        gain = (rest**2).sum(axis=1) / np.maximum(left, 1e-10 * np.diag(G))
+        gain[kept] = -1.0
+        entering = int(np.argmax(gain))
+        if entering == places[leaving]:
+            break
+        trial = [*kept, entering]
+        explained = problem.explained(np.array(trial))
+        if explained <= best * (1 + 1e-9):
+            break
+        places, best = trial, explained
+    return ForwardPath(np.array(places, dtype=np.intp), path.gains)
