@@ -57,7 +57,7 @@ class KSparse(
         kept (an earlier one, if the difference is within one standard error, or if its
         features explain its clusters better). "auto" tries "graph+dense", "spectral+dense"
         and "graph", from random numbers of their own: they depend on the data alone.
-    selector : {"auto", "l1", "forward"}, default="auto"
+    selector : {"l1", "forward", "auto"}, default="l1"
         How `n_features` features are chosen. "l1" finds the radius of the ball at which exactly
         that many have weights. "forward" finds the clusters with as many features as they need
         (as ``n_features="auto"`` does), and then takes, one after the other, the feature that

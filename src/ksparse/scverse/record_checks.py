@@ -119,10 +119,13 @@ def check_path(stored: Mapping[str, Any]) -> None:
     """Raise UnsoundError if a stored path cannot be drawn."""
     quality = (*QUALITY, *(SCORES if any(name in stored for name in SCORES) else ()))
     rules = PATH | {name: Rule("number", ("steps",), finite=False) for name in quality}
+    if "gap" in stored:
+        rules["gap"] = Rule("number", ("steps",), finite=False)
     sizes: dict[str, int] = {}
     check_stored(stored, rules, sizes)
     for name, value in stored.items():
-        _check_plain(str(name), value)
+        if name not in ("gap", *quality):  # which may be NaN: not certified, or not to be had
+            _check_plain(str(name), value)
         if np.ndim(value) and np.shape(value) != (sizes["steps"],):
             raise UnsoundError(f"{name!s} has shape {np.shape(value)}, which should be "
                                f"{(sizes['steps'],)}")  # fmt: skip
