@@ -1,6 +1,6 @@
 """What the constants of the search are worth: each halved and doubled, on every labelled set.
 
-python benchmarks/constants.py [--jobs 2] [constants ...]
+python benchmarks/constants.py [--jobs 2] [--sets ...] [constants ...]
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ CONSTANTS = {
     "good enough (auto)": ("search.feature_count", "PLATEAU", (0.95, 0.975, 0.9)),
     "growth of the grid (auto)": ("search.feature_count", "GROWTH", (1.35, 1.16, 1.82)),
     "candidates per feature (judge)": ("search.judge", "POOL", (5, 2, 10)),
-    "other candidates (judge)": ("search.judge", "MAX_POOL", (500, 250, 1000)),
-    "features judged": ("search.judge", "Judge.max_features", (100, 50, 200)),
+    "other candidates (judge)": ("search.judge", "MAX_POOL", (500, 250)),
+    "features judged": ("search.judge", "Judge.max_features", (100, 50)),
     "halvings, least": ("search.judge", "MIN_HALVINGS", (3, 2, 6)),
     "samples held out": ("search.judge", "HELD_OUT", (1_000, 500, 2_000)),
     "standard errors": ("search.search", "ERRORS", (1.0, 0.5, 2.0)),
@@ -59,14 +59,15 @@ def score(constant, value, name):
 
 def means(found):
     """Return mean ARI of single cells and of wide data, and mean number of features of these."""
-    single = np.mean([found[name][0] for name in SINGLE_CELL])
-    wide = np.mean([found[name] for name in WIDE], axis=0)
+    single = np.mean([found[name][0] for name in found if name in SINGLE_CELL])
+    wide = np.mean([found[name] for name in found if name in WIDE], axis=0)
     return f"{single:.3f} | {wide[0]:.3f} | {wide[1]:.0f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--sets", nargs="+", default=list(FILES))
     parser.add_argument("constants", nargs="*", default=list(CONSTANTS))
     options = parser.parse_args()
     run = Parallel(n_jobs=options.jobs)
@@ -78,13 +79,13 @@ def main():
     asked += [(name, value) for name in options.constants for value in CONSTANTS[name][2][1:]]
     usual = None
     for constant, value in asked:
-        scores = run(delayed(score)(constant, value, name) for name in FILES)
-        found = dict(zip(FILES, scores, strict=True))
+        scores = run(delayed(score)(constant, value, name) for name in options.sets)
+        found = dict(zip(options.sets, scores, strict=True))
         if usual is None:
             usual = found
             print(f"| all as they are | | {means(found)} | |", flush=True)
             continue
-        change = {name: found[name][0] - usual[name][0] for name in FILES}
+        change = {name: found[name][0] - usual[name][0] for name in found}
         worst = max(change, key=lambda name: abs(change[name]))
         row = f"| {constant} | {value} | {means(found)} | {worst} {change[worst]:+.3f} |"
         print(row, flush=True)
