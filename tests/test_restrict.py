@@ -117,6 +117,14 @@ def test_cells_in_a_file_give_the_same(grouped, alone, tmp_path, kind, memory_li
     backed.file.close()
 
 
+def test_cells_in_a_dask_array_give_the_same(grouped, alone):
+    dask = pytest.importorskip("dask.array")
+    adata = grouped.copy()
+    adata.X = dask.from_array(grouped.X.toarray(), chunks=(40, adata.n_vars))
+    ks.tl.ksparse(adata, 2, restrict_to=GROUPS, **FIT)
+    check_like_alone(adata, alone)
+
+
 def test_one_group_and_numbers_and_all_groups(grouped):
     adata = grouped.copy()
     adata.obs["number"] = np.arange(adata.n_obs) % 2
@@ -215,6 +223,7 @@ def test_the_report_is_about_the_clustered_cells(refined, tmp_path):
     assert sum(map(sum, data["confusion"]["counts"])) == n
     assert "whose group was b or c were clustered" in data["story"]
     assert f"{adata.n_obs - n} other cells kept their group" in data["story"]
+    assert "restrict_to=('group', ['b', 'c'])" in data["command"]
     assert data["path"] is None  # it is of all cells
     ks.tl.path(adata, 2, n_features=[5, 10], normalize="log1p", restrict_to=GROUPS, random_state=0)
     data = page_data(write_report(adata, tmp_path / "part.html", key="ksparse_R"))
@@ -372,12 +381,16 @@ def test_the_shell_clusters_some_groups(grouped, alone, tmp_path, capsys):
         ("group", "'group' must be a column and groups, such as type=T,NK."),
         ("group=", "must be a column and groups"),
         ("group=b,x", "--restrict-to names 'x', which no cell has in obs['group']: choose from"),
+        ("group=b", "--label-column 'partly' is empty for all 60 cells of --restrict-to 'group=b'"),
         ("no=b", "--restrict-to 'no' is not a column of obs: choose from 'label'"),
     ],
 )
 def test_the_shell_tells_what_cannot_be(grouped, tmp_path, capsys, given, part):
-    grouped.write_h5ad(tmp_path / "cells.h5ad")
+    adata = grouped.copy()
+    adata.obs["partly"] = adata.obs["label"].where(adata.obs["group"] != "b")
+    adata.write_h5ad(tmp_path / "cells.h5ad")
     words = ["run", tmp_path / "cells.h5ad", "-k", 2, "--restrict-to", given]
+    words += ["--label-column", "partly"]
     assert run(*words, "-o", tmp_path / "out") == 2
     assert part in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

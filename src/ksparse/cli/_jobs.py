@@ -135,7 +135,7 @@ def open_source(source: Source, steps: Steps) -> Opened:
         adata = source.read()
         if source.label_column is not None:
             check_label_column(adata, source.label_column, source.path)
-        part = None if source.restrict_to is None else _part(adata, source.restrict_to)
+        part = None if source.restrict_to is None else _part(adata, source)
     with steps.step("checksum", "checksum"):
         digest = checksum(source.path)
     about = {"name": source.path.name, "sha256": digest,
@@ -158,9 +158,9 @@ def open_source(source: Source, steps: Steps) -> Opened:
     return Opened(adata, source, about, notes, filtered, part)
 
 
-def _part(adata: Any, text: str) -> Part:
+def _part(adata: Any, source: Source) -> Part:
     """Return the cells of "column=group1,group2"; names of groups may hold commas, too."""
-    column, _, words = text.partition("=")
+    column, _, words = str(source.restrict_to).partition("=")
     known = group_order(adata, column) if column in adata.obs else []
     left, groups = words.split(","), []
     while left:
@@ -169,7 +169,14 @@ def _part(adata: Any, text: str) -> Part:
         size = next((n for n in sizes if ",".join(left[:n]) in known), 1)
         groups.append(",".join(left[:size]))
         left = left[size:]
-    return part_of(adata, Restriction(column, tuple(dict.fromkeys(groups))))
+    part = part_of(adata, Restriction(column, tuple(dict.fromkeys(groups))))
+    labels = source.label_column
+    if labels is not None and adata.obs[labels][part.chosen].isna().all():
+        raise InputError(
+            f"--label-column {labels!r} is empty for all {int(part.chosen.sum()):,} cells of "
+            f"--restrict-to {source.restrict_to!r}: leave it out."
+        )
+    return part
 
 
 def check_label_column(adata: Any, name: str, path: Path) -> None:

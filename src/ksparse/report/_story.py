@@ -122,5 +122,8 @@ def _call(params: Any) -> str:
         if name != "n_clusters":
             plain = value.item() if isinstance(value, np.generic) else value
             text = repr(plain) if isinstance(plain, bool | int | float | str) else "..."
+            if name == "restrict_to":
+                column, *groups = (str(word) for word in value)
+                text = repr((column, groups))
             options.append(f"{name}={text}")
     return f"ksparse.tl.ksparse({', '.join(['adata', str(params['n_clusters']), *options])})"
