@@ -17,13 +17,23 @@ from ksparse.cli._words import say
 from ksparse.io.files import new_file, write_csv
 from ksparse.io.h5ad import write_h5ad
 from ksparse.matrix.data import count_nonzero
+from ksparse.matrix.sources import select_rows
 from ksparse.metrics import summary
 from ksparse.readers import read
 from ksparse.scverse.expression import matrix_of
-from ksparse.scverse.fields import filter_name, is_taken, read_labels, read_margins, write_filter
-from ksparse.scverse.labels import MAX_CLASSES, label_column
+from ksparse.scverse.fields import (
+    Part,
+    clustered_cells,
+    filter_name,
+    is_clustered,
+    is_taken,
+    read_margins,
+    write_filter,
+)
+from ksparse.scverse.labels import MAX_CLASSES, group_order, label_column, part_of
 from ksparse.scverse.markers import contributions, order_by_weight
-from ksparse.scverse.schema import read_record, remove_path, write_record
+from ksparse.scverse.restriction import Restriction
+from ksparse.scverse.schema import holds_record, read_record, remove_path, write_record
 
 __all__ = [
     "Opened",
@@ -60,6 +70,7 @@ class Source:
     normalize: str = "auto"
     label_column: str | None = None
     min_cells: int = 0
+    restrict_to: str | None = None
     final_path: Path | None = None
 
     @property
@@ -103,6 +114,14 @@ class Opened:
     about: dict[str, Any]
     notes: list[str] = field(default_factory=list)
     filtered: str = ""
+    part: Part | None = None
+
+    @property
+    def restrict_to(self) -> tuple[str, list[str]] | None:
+        """The parameter `restrict_to` of `ksparse.tl`."""
+        if self.part is None:
+            return None
+        return self.part.restriction.column, list(self.part.restriction.groups)
 
     @property
     def mask(self) -> str | None:
@@ -111,26 +130,53 @@ class Opened:
 
 
 def open_source(source: Source, steps: Steps) -> Opened:
-    """Read a file and apply the filter."""
+    """Read a file, find the cells that are clustered, and apply the filter."""
     with steps.step("read", f"reading {source.path.name}"), noted() as notes:
         adata = source.read()
         if source.label_column is not None:
             check_label_column(adata, source.label_column, source.path)
+        part = None if source.restrict_to is None else _part(adata, source)
     with steps.step("checksum", "checksum"):
         digest = checksum(source.path)
     about = {"name": source.path.name, "sha256": digest,
              "path": str((source.final_path or source.path).absolute()),
              "cells": adata.n_obs, "genes": adata.n_vars}  # fmt: skip
     filtered = ""
+    if part is not None:
+        about["cells clustered"] = int(part.chosen.sum())
+        if part.restriction.column == KEY and holds_record(adata, KEY):
+            notes.append("The clusters of INPUT are refined; its own genes are left out.")
+            steps.log(notes[-1])
     if source.min_cells:
-        n_passed = _filter_genes(adata, source)
+        n_passed = _filter_genes(adata, source, part)
         about["genes kept"] = n_passed
         filtered = (
             f"{adata.n_vars - n_passed:,} of {adata.n_vars:,} genes were found in fewer than "
             f"{source.min_cells} cells, and are left out."
         )
         notes.append(filtered)
-    return Opened(adata, source, about, notes, filtered)
+    return Opened(adata, source, about, notes, filtered, part)
+
+
+def _part(adata: Any, source: Source) -> Part:
+    """Return the cells of "column=group1,group2"; names of groups may hold commas, too."""
+    column, _, words = str(source.restrict_to).partition("=")
+    known = group_order(adata, column) if column in adata.obs else []
+    left, groups = words.split(","), []
+    while left:
+        # The longest name that is a group; a word that is none is named in the error.
+        sizes = range(len(left), 0, -1)
+        size = next((n for n in sizes if ",".join(left[:n]) in known), 1)
+        groups.append(",".join(left[:size]))
+        left = left[size:]
+    part = part_of(adata, Restriction(column, tuple(dict.fromkeys(groups))))
+    labels = source.label_column
+    if labels is not None and adata.obs[labels][part.chosen].isna().all():
+        raise InputError(
+            f"--label-column {labels!r} is empty for all {int(part.chosen.sum()):,} cells of "
+            f"--restrict-to {source.restrict_to!r}: leave it out."
+        )
+    return part
 
 
 def check_label_column(adata: Any, name: str, path: Path) -> None:
@@ -156,9 +202,13 @@ def check_label_column(adata: Any, name: str, path: Path) -> None:
         )
 
 
-def _filter_genes(adata: Any, source: Source) -> int:
-    """Write which genes have enough cells to a column of `var`; return how many do."""
-    n_cells = count_nonzero(matrix_of(adata, source.layer))
+def _filter_genes(adata: Any, source: Source, part: Part | None) -> int:
+    """Write which genes have enough cells to a column of `var`; return how many do.
+
+    Cells that are not clustered do not count.
+    """
+    X = matrix_of(adata, source.layer)
+    n_cells = count_nonzero(X if part is None else select_rows(X, np.flatnonzero(part.chosen)))
     passed = n_cells >= source.min_cells
     if not passed.any():
         raise InputError(
@@ -179,11 +229,12 @@ def cluster(
 
     adata, source = opened.adata, opened.source
     options: dict[str, Any] = {"layer": source.layer, "normalize": source.normalization,
-                               "mask_var": opened.mask}  # fmt: skip
+                               "mask_var": opened.mask,
+                               "restrict_to": opened.restrict_to}  # fmt: skip
     remove_path(adata, PATH_KEY)  # of an older run
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
-                   scale=scale, max_labels=max_labels, checkpoint=checkpoint,
+                   scale=scale, max_labels=max_labels, checkpoint=checkpoint, key_added=KEY,
                    **options)  # fmt: skip
         taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
         tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
@@ -192,7 +243,8 @@ def cluster(
         tl.embed(adata, method=layout, random_state=seed)
     if with_path:
         labels = source.label_column
-        if labels is not None and not label_column(adata, labels)[1].all():
+        cells = clustered_cells(adata, KEY)
+        if labels is not None and not label_column(adata, labels)[1][cells].all():
             labels = None  # a path is scored on all cells
         with steps.step("path", "path of numbers of genes"), noted() as notes:
             tl.path(adata, n_clusters, labels=labels, random_state=seed, verbose=1, scale=scale,
@@ -206,7 +258,9 @@ def score(opened: Opened) -> dict[str, float]:
     if opened.source.label_column is None:
         return {}
     truth, known = label_column(opened.adata, opened.source.label_column)
-    return summary(truth[known], read_labels(opened.adata, KEY)[known])
+    clusters, _ = label_column(opened.adata, KEY)
+    known = known & is_clustered(opened.adata, KEY)
+    return summary(truth[known], clusters[known]) if known.any() else {}
 
 
 def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
@@ -215,13 +269,14 @@ def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
     shares, weight = contributions(record), record.model.gene_weights
     parts = {"contribution": shares, "mean": record.clusters.mean,
              "fraction": record.clusters.fraction}  # fmt: skip
-    header = ["rank", "gene", "weight", "cluster"]
-    header += [f"{name}_{c}" for name in parts for c in range(len(shares))]
+    header, clusters = ["rank", "gene", "weight", "cluster"], record.cluster_names
+    header += [f"{name}_{cluster}" for name in parts for cluster in clusters]
     rows = []
     names = record.model.genes
     for rank, j in enumerate(order_by_weight(record), start=1):
         values = [f"{value:.6g}" for table in parts.values() for value in table[:, j]]
-        rows.append([rank, str(names[j]), f"{weight[j]:.6g}", int(shares[:, j].argmax()), *values])
+        marked = clusters[shares[:, j].argmax()]
+        rows.append([rank, str(names[j]), f"{weight[j]:.6g}", marked, *values])
     return header, rows
 
 
@@ -229,8 +284,10 @@ def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     """Return header and rows of clusters.csv."""
     adata, labels = opened.adata, opened.source.label_column
     header = ["cell", "cluster", "margin"]
-    margins = (f"{margin:.4f}" for margin in read_margins(adata, KEY))
-    columns: list[Any] = [adata.obs_names, read_labels(adata, KEY), margins]
+    # Cells that were not clustered have no margin, and may have had no group.
+    margins = ("" if np.isnan(margin) else f"{margin:.4f}" for margin in read_margins(adata, KEY))
+    clusters, grouped = label_column(adata, KEY)
+    columns: list[Any] = [adata.obs_names, np.where(grouped, clusters, ""), margins]
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)

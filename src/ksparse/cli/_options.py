@@ -14,6 +14,7 @@ from ksparse.cli._jobs import Source
 __all__ = [
     "CHECK",
     "GENES",
+    "GROUPS",
     "NUMBERS",
     "PATH",
     "input_argument",
@@ -66,7 +67,23 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         return out
 
 
-GENES, NUMBERS = Genes(), Numbers()
+class Groups(click.ParamType):  # type: ignore[type-arg]
+    """A column and some of its groups: "column=group1,group2".
+
+    It stays text: names of groups may hold commas, and are known when the data are.
+    """
+
+    name = "column=group,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the value of the option."""
+        column, _, groups = str(value).partition("=")
+        if not column or not groups:
+            self.fail(f"{value!r} must be a column and groups, such as type=T,NK.", param, ctx)
+        return str(value)
+
+
+GENES, GROUPS, NUMBERS = Genes(), Groups(), Numbers()
 PATH = click.Path(path_type=Path)
 input_argument = click.argument("input", type=PATH)
 

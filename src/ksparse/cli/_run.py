@@ -13,6 +13,7 @@ from ksparse.cli import _jobs as jobs
 from ksparse.cli._app import app
 from ksparse.cli._options import (
     GENES,
+    GROUPS,
     PATH,
     input_argument,
     input_options,
@@ -52,6 +53,12 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
     help="2: detect doublets between clusters.",
 )
 @click.option(
+    "--restrict-to",
+    type=GROUPS,
+    metavar="COLUMN=GROUP,...",
+    help="Cluster only the cells of these groups; all others keep their group.",
+)
+@click.option(
     "--checkpoint",
     type=PATH,
     metavar="DIR",
@@ -72,6 +79,7 @@ def run(**options: Any) -> None:
       ksparse run cells.h5ad -k 9 --genes 100 -o results/
       ksparse run filtered_feature_bc_matrix/ -k 12 --min-cells 10 --unique-names -o pbmc/
       ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
+      ksparse run results/result.h5ad -k 3 --restrict-to ksparse=0,2 -o finer/
     """
     source, steps = source_of(options), options["checkpoint"]
     kept = nullcontext() if steps is None else kept_on_full_disk(
@@ -119,6 +127,9 @@ def _print_results(opened: jobs.Opened, scores: dict[str, float], output: Path) 
         f"{', '.join(f'{n:,}' for n in size)}; {results.n_features:,} of "
         f"{results.n_genes:,} genes selected."
     )
+    if opened.part is not None:
+        others = opened.adata.n_obs - results.n_cells
+        say(f"{others:,} other cells keep their group of {opened.part.restriction.column!r}.")
     if opened.filtered:
         say(opened.filtered)
     if scores:

@@ -19,6 +19,7 @@ WORDS = {
     "normalize": "--normalize",
     "layer": "--layer",
     "mask_var": "--min-cells",
+    "restrict_to": "--restrict-to",
     "labels": "--label-column",
     "label_column": "--label-column",
     "min_share": "--min-share",
@@ -54,7 +55,7 @@ WORDS = {
     "number names": "give --unique-names",
 }
 # Names that users chose are quoted: they may hold anything.
-QUOTED = ("layer", "labels", "label_column")
+QUOTED = ("layer", "labels", "label_column", "restrict_to")
 
 
 def shell_word(term: Term) -> str:

@@ -12,10 +12,10 @@ from ksparse._errors import InputError, Term
 from ksparse._plotting import cluster_colours, expression_colours, one_axes, saved
 from ksparse.metrics import correctly_placed
 from ksparse.scverse.expression import expression_of
-from ksparse.scverse.fields import read_layout, read_projection
+from ksparse.scverse.fields import clustered_cells, read_layout, read_projection
 from ksparse.scverse.labels import clusters_of, known_labels
 from ksparse.scverse.layout import layout
-from ksparse.scverse.schema import Record, read_record
+from ksparse.scverse.schema import read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -38,6 +38,8 @@ def embedding(
     save: str | Path | None = None,
 ) -> Any:
     """Draw the projected cells on a plane, coloured by cluster or by a gene.
+
+    Of a result that is restricted to some cells, these are drawn.
 
     Parameters
     ----------
@@ -68,28 +70,31 @@ def embedding(
     record = read_record(adata, key)
     if labels is not None and gene is not None:
         raise InputError(Term("labels"), " and ", Term("gene"), " exclude each other: give one.")
+    cells = clustered_cells(adata, key)
     points = read_layout(adata, key, method)
     if points is None:
-        points = layout(read_projection(adata, key), method=method, random_state=random_state)
+        projected = read_projection(adata, key)[cells]
+        points = layout(projected, method=method, random_state=random_state)
+    else:
+        points = points[cells]
     if gene is not None and gene not in adata.var_names:
         raise InputError(Term("gene", gene), " is not in ", Term("adata.var_names"), ".")
-    truth = None if labels is None else known_labels(adata, labels)
+    truth = None if labels is None else known_labels(adata, labels, cells)
     dot = size if size is not None else float(np.clip(6000 / len(points), 1.5, 24))
     codes, names = clusters_of(adata, key)
     ax = one_axes(ax, save, width=5.6, height=4.6)
     if gene is not None:
-        _by_gene(ax, adata, record, points, gene, dot)
+        _by_gene(ax, expression_of(adata, record, [gene], cells)[:, 0], points, gene, dot)
     else:
         _by_cluster(ax, points, codes, names, dot)
-        _title(ax, codes, points, labels, truth, dot)
+        _title(ax, codes, points, labels, truth, dot, adata.n_obs)
     ax.set(xticks=[], yticks=[], aspect="equal", anchor="W")
     ax.set_xlabel(f"{TITLES.get(method, method)} of the projection", fontsize=9)
     ax.spines[:].set_visible(False)
     return saved(ax, save)
 
 
-def _by_gene(ax: Any, adata: Any, record: Record, points: Any, gene: str, dot: float) -> None:
-    values = expression_of(adata, record, [gene])[:, 0]
+def _by_gene(ax: Any, values: NDArray[Any], points: Any, gene: str, dot: float) -> None:
     order = np.argsort(values, kind="stable")  # the highest on top
     dots = ax.scatter(
         *points[order].T, c=values[order], s=dot, cmap=expression_colours(), linewidths=0
@@ -120,8 +125,11 @@ def _by_cluster(
             )  # fmt: skip
 
 
-def _title(ax: Any, codes: Any, points: Any, labels: str | None, truth: Any, dot: float) -> None:
-    title = f"{len(points):,} cells, {len(np.unique(codes))} clusters"
+def _title(
+    ax: Any, codes: Any, points: Any, labels: str | None, truth: Any, dot: float, n_cells: int
+) -> None:
+    drawn = f"{len(points):,} of {n_cells:,}" if len(points) < n_cells else f"{n_cells:,}"
+    title = f"{drawn} cells, {len(np.unique(codes))} clusters"
     if truth is not None:
         classes, known = truth
         wrong = np.zeros(len(points), dtype=bool)

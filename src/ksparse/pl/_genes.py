@@ -12,6 +12,7 @@ from ksparse._errors import InputError
 from ksparse._plotting import cluster_colours, one_axes, saved
 from ksparse.params import check_integer
 from ksparse.scverse.expression import expression_of
+from ksparse.scverse.fields import clustered_cells
 from ksparse.scverse.labels import clusters_of
 from ksparse.scverse.markers import contributions, order_by_weight, top_genes
 from ksparse.scverse.schema import Record, read_record
@@ -202,7 +203,7 @@ def heatmap(
     if len(cells) > MAX_CELLS:
         cells = np.sort(np.random.RandomState(random_state).permutation(len(cells))[:MAX_CELLS])
     cells = cells[np.argsort(codes[cells], kind="stable")]
-    values = expression_of(adata, record, names, cells)
+    values = expression_of(adata, record, names, clustered_cells(adata, key)[cells])
     low = np.minimum(np.quantile(values, 0.01, axis=0), 0)
     span = np.maximum(np.quantile(values, 0.99, axis=0) - low, 1e-12)
     ax = one_axes(ax, save, width=7.5, height=1.6 + 0.16 * len(names))

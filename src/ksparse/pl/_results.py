@@ -9,7 +9,7 @@ import numpy as np
 
 from ksparse._errors import InputError, Term
 from ksparse._plotting import COLOURS, one_axes, saved
-from ksparse.scverse.fields import read_labels
+from ksparse.scverse.fields import clustered_cells, read_labels
 from ksparse.scverse.labels import known_labels, sorted_confusion
 from ksparse.scverse.schema import check_adata, field_term, read_path, read_record
 from ksparse.selection.path import FeaturePath
@@ -107,6 +107,8 @@ def clusters_vs_labels(
 ) -> Any:
     """Draw how many cells of each class are in each cluster.
 
+    Of a result that is restricted to some cells, these are counted.
+
     Parameters
     ----------
     adata : AnnData
@@ -125,8 +127,9 @@ def clusters_vs_labels(
     Axes
     """
     read_record(adata, key)
-    truth, known = known_labels(adata, labels)
-    clusters = read_labels(adata, key)
+    cells = clustered_cells(adata, key)
+    truth, known = known_labels(adata, labels, cells)
+    clusters = read_labels(adata, key)[cells]
     names, ids, table = sorted_confusion(truth[known], clusters[known])
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     longest = max(len(name) for name in names)

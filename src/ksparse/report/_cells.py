@@ -34,11 +34,18 @@ def packed(values: bytes) -> str:
 
 
 def packed_cells(
-    adata: AnnData, key: str, codes: NDArray[Any], label_codes: NDArray[Any] | None
+    adata: AnnData,
+    key: str,
+    cells: NDArray[np.intp],
+    codes: NDArray[Any],
+    label_codes: NDArray[Any] | None,
 ) -> tuple[dict[str, Any], NDArray[np.intp]]:
-    """Return the coordinates and codes of the cells that are drawn, and which these are."""
-    method, points = _coordinates(adata, key)
-    drawn = np.arange(adata.n_obs)
+    """Return the coordinates and codes of the cells that are drawn, and which these are.
+
+    `cells` are those that were clustered, and the codes are theirs.
+    """
+    method, points = _coordinates(adata, key, cells)
+    drawn = np.arange(cells.size)
     if drawn.size > MAX_CELLS:
         drawn = np.sort(np.random.RandomState(0).permutation(drawn.size)[:MAX_CELLS])
     points = points[drawn]
@@ -47,8 +54,8 @@ def packed_cells(
     name = {"tsne": "t-SNE", "umap": "UMAP"}[method]
     hint = f"{name} of the sparse projection: cells that are near share their cluster's genes, and "
     hint += "distances between groups mean little. Click a cluster or a cell to highlight it."
-    if drawn.size < adata.n_obs:
-        hint += f" {drawn.size:,} of {adata.n_obs:,} cells are drawn, taken at random."
+    if drawn.size < cells.size:
+        hint += f" {drawn.size:,} of {cells.size:,} cells are drawn, taken at random."
     return {
         "shown": int(drawn.size),
         "x": packed(whole[:, 0].tobytes()),
@@ -56,18 +63,21 @@ def packed_cells(
         "aspect": float(np.clip(span[0] / span[1], 0.4, 2.5)) if (span > 0).all() else 1.0,
         "cluster": _codes(codes[drawn]),
         "label": None if label_codes is None else _codes(label_codes[drawn]),
-        "names": packed(json.dumps([str(n) for n in adata.obs_names[drawn]]).encode()),
+        "names": packed(json.dumps([str(n) for n in adata.obs_names[cells[drawn]]]).encode()),
         "hint": hint,
-    }, drawn
+    }, cells[drawn]
 
 
-def _coordinates(adata: AnnData, key: str) -> tuple[str, NDArray[np.float64]]:
+def _coordinates(
+    adata: AnnData, key: str, cells: NDArray[np.intp]
+) -> tuple[str, NDArray[np.float64]]:
     """Return the method and the coordinates of the first layout that is stored, or of a new one."""
     for method in METHODS:
         stored = read_layout(adata, key, method)
         if stored is not None:
-            return method, stored.astype(np.float64)
-    return METHODS[0], layout(read_projection(adata, key), method=METHODS[0]).astype(np.float64)
+            return method, stored[cells].astype(np.float64)
+    projected = read_projection(adata, key)[cells]
+    return METHODS[0], layout(projected, method=METHODS[0]).astype(np.float64)
 
 
 def _codes(values: NDArray[Any]) -> str:

@@ -12,6 +12,7 @@ from ksparse._plotting import COLOURS, cluster_colours
 from ksparse.metrics import summary
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
+from ksparse.scverse.fields import clustered_cells
 from ksparse.scverse.labels import MAX_CLASSES, clusters_of, label_column, sorted_confusion
 from ksparse.scverse.markers import contributions, order_by_weight, top_genes
 from ksparse.scverse.schema import Record, read_path, read_record
@@ -37,17 +38,18 @@ def report_content(
     record = read_record(adata, key)
     run = run or {}
     codes, names = clusters_of(adata, key)
+    clustered = clustered_cells(adata, key)
     size = np.bincount(codes, minlength=len(names))
-    known = _KnownLabels(adata, labels, np.asarray(names)[codes])
+    known = _KnownLabels(adata, labels, clustered, np.asarray(names)[codes])
     notes = [str(note) for note in run.get("notes", [])]
     if known.note and not run:  # the command line has noted it
         notes.append(known.note)
-    cells, drawn = packed_cells(adata, key, codes, known.codes)
+    cells, drawn = packed_cells(adata, key, clustered, codes, known.codes)
     genes, cells["levels"] = _genes(adata, record, drawn)
     named_tables, command = tables(record, run)
     return {
-        "title": str(title or "") or f"{len(names)} clusters of {adata.n_obs:,} cells",
-        "n_cells": adata.n_obs,
+        "title": str(title or "") or f"{len(names)} clusters of {codes.size:,} cells",
+        "n_cells": codes.size,
         "clusters": _groups(names, size),
         "palette": list(COLOURS),
         **known.content(),
@@ -58,9 +60,11 @@ def report_content(
         "dots": _dots(record, genes, len(names)),
         "history": {name: _numbers(record.history[name]) for name in ("cost", "labels_changed")},
         "convergence": convergence_text(record),
-        "path": _path(adata, path_key, len(names)),
-        "story": story(record, size, labels, known.scores, run, known.scored),
-        "tiles": _tiles(adata, record, len(names), known.scores),
+        "path": _path(adata, path_key, record, len(names)),
+        "story": story(
+            record, size, labels, known.scores, run, known.scored, adata.n_obs - codes.size
+        ),
+        "tiles": _tiles(codes.size, record, len(names), known.scores),
         "notes": notes,
         "tables": named_tables,
         "command": command,
@@ -70,13 +74,15 @@ def report_content(
 class _KnownLabels:
     """Known labels of the cells, and the scores of the clusters against them."""
 
-    def __init__(self, adata: AnnData, labels: str | None, clusters: NDArray[Any]) -> None:
+    def __init__(
+        self, adata: AnnData, labels: str | None, cells: NDArray[Any], clusters: NDArray[Any]
+    ) -> None:
         self.codes: NDArray[np.intp] | None = None
         self.scores: dict[str, float] = {}
         self.scored, self.note = "cells", ""
         if labels is None:
             return
-        truth, known = label_column(adata, labels)
+        truth, known = (values[cells] for values in label_column(adata, labels))
         if not known.any():
             raise InputError(Term("labels", labels), f" is missing for all {known.size} cells.")
         if not known.all():
@@ -116,10 +122,10 @@ def _groups(names: list[str], size: Any) -> list[dict[str, Any]]:
 
 
 def _tiles(
-    adata: AnnData, record: Record, n_clusters: int, scores: dict[str, float]
+    n_cells: int, record: Record, n_clusters: int, scores: dict[str, float]
 ) -> list[list[str]]:
     out = [
-        ["cells", f"{adata.n_obs:,}"],
+        ["cells", f"{n_cells:,}"],
         ["clusters", str(n_clusters)],
         ["genes selected", f"{record.results.n_features:,}"],
         ["genes in all", f"{record.results.n_genes:,}"],
@@ -173,9 +179,12 @@ def _dots(record: Record, genes: list[dict[str, Any]], n_clusters: int) -> list[
     return [[rank_of[j], cluster] for j, cluster in top_genes(record, n_top)]
 
 
-def _path(adata: AnnData, path_key: str, n_clusters: int) -> dict[str, Any] | None:
+def _path(adata: AnnData, path_key: str, record: Record, n_clusters: int) -> dict[str, Any] | None:
+    """Return the path, unless it is of another number of clusters or of other cells."""
     path = read_path(adata, path_key)
     if path is None or path.n_clusters != n_clusters:
+        return None
+    if path.restrict_to != (record.restriction.text if record.restriction else ""):
         return None
     names = ("n_features", "eta", "explained", "agreement", "silhouette", "accuracy", "ari", "nmi")
     columns = {name: _numbers(path.columns[name]) for name in names if name in path.columns}

@@ -20,8 +20,12 @@ def story(
     scores: dict[str, float],
     run: dict[str, Any],
     scored: str,
+    n_others: int,
 ) -> str:
-    """Return a paragraph about the result and the method."""
+    """Return a paragraph about the result and the method.
+
+    `n_others` is the number of cells that were not clustered.
+    """
     n, d = record.results.n_features, record.results.n_genes
     source = run.get("input", {}).get("name")
     start = f"In {source}, ksparse" if source else "ksparse"
@@ -30,6 +34,12 @@ def story(
         f"{start} put {int(np.sum(size)):,} cells in {len(size)} clusters ({sizes}) and selected "
         f"{n:,} of {d:,} genes that define them."
     ]
+    if record.restriction:
+        groups = " or ".join(record.restriction.groups)
+        text.append(
+            f"Only cells whose {record.restriction.column} was {groups} were clustered, and this "
+            f"page is about them; {n_others:,} other cells kept their group."
+        )
     if record.log_normalised:
         text.append("Counts were scaled to 10,000 per cell and log-transformed.")
     else:
@@ -112,5 +122,8 @@ def _call(params: Any) -> str:
         if name != "n_clusters":
             plain = value.item() if isinstance(value, np.generic) else value
             text = repr(plain) if isinstance(plain, bool | int | float | str) else "..."
+            if name == "restrict_to":
+                column, *groups = (str(word) for word in value)
+                text = repr((column, groups))
             options.append(f"{name}={text}")
     return f"ksparse.tl.ksparse({', '.join(['adata', str(params['n_clusters']), *options])})"

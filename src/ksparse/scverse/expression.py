@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term, warn
 from ksparse._names import repeated
 from ksparse.matrix.data import dense, map_rows, open_matrix, pick_columns, take_rows
+from ksparse.matrix.sources import check_data, select_rows
 from ksparse.normalise import count_empty, log_rows, summarise_values, warn_empty
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ __all__ = [
     "expression_of",
     "listed_choices",
     "matrix_of",
+    "other_expression",
     "read_expression",
     "selected_columns",
 ]
@@ -103,6 +106,7 @@ def read_expression(
     normalize: str | None,
     *,
     columns: NDArray[np.intp] | None = None,
+    cells: NDArray[np.intp] | None = None,
     memory_limit: Any = None,
     stacklevel: int = 2,
 ) -> tuple[Any, str | None]:
@@ -121,6 +125,8 @@ def read_expression(
         numbers.
     columns : ndarray of int, optional
         Genes to return; cells are normalised by all of their genes.
+    cells : ndarray of int, optional
+        Cells to return, in increasing order; others are not looked at.
     memory_limit : int or str, optional
         Memory for blocks of data that are read from files.
     stacklevel : int
@@ -129,6 +135,8 @@ def read_expression(
     if normalize not in NORMALIZE:
         raise InputError(Term("normalize", normalize), " must be None, 'log1p' or 'auto'.")
     X = matrix_of(adata, layer, memory_limit)
+    if cells is not None:
+        X = select_rows(X, cells)
     values = summarise_values(X)
     source = Term("adata.X") if layer is None else Term("layer", layer)
     if normalize == "auto":
@@ -145,13 +153,8 @@ def read_expression(
                 source, " has values too large for logarithms: give ", Term("normalize", "log1p"),
                 " if they are counts or counts per million.", stacklevel=stacklevel + 1,
             )  # fmt: skip
-        return (X if columns is None else pick_columns(X, columns)), None
-    logged = map_rows(
-        X,
-        partial(log_rows, columns=columns),
-        n_columns=None if columns is None else columns.size,
-        dtype=np.float32,
-    )
+        return _prepared(X, columns, False), None
+    logged = _prepared(X, columns, True)
     warn_empty(count_empty(X), X.shape[0], stacklevel + 1)
     if not values.are_counts and not values.too_large_for_logs:
         warn(
@@ -160,6 +163,32 @@ def read_expression(
             stacklevel=stacklevel + 1,
         )  # fmt: skip
     return logged, normalize
+
+
+def _prepared(X: Any, columns: NDArray[np.intp] | None, log: bool) -> Any:
+    """Return some of the genes (None: all), as logarithms if asked for."""
+    if not log:
+        return X if columns is None else pick_columns(X, columns)
+    n_columns = None if columns is None else columns.size
+    step = partial(log_rows, columns=columns)
+    return map_rows(X, step, n_columns=n_columns, dtype=np.float32)
+
+
+def other_expression(
+    adata: AnnData,
+    layer: str | None,
+    normalized: str | None,
+    cells: NDArray[np.intp],
+    *,
+    columns: NDArray[np.intp] | None = None,
+    memory_limit: Any = None,
+) -> Any:
+    """Return cells besides those of `read_expression`, treated alike; without a warning.
+
+    Parameters are those of `read_expression`; `normalized` is what it returned.
+    """
+    X = select_rows(matrix_of(adata, layer, memory_limit), cells)
+    return check_data(_prepared(X, columns, normalized == "log1p"), None, check_array).X
 
 
 def expression_of(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,24 @@ from ksparse._errors import InputError, Term
 from ksparse.core.y_step import margins
 from ksparse.io.rules import Rule, check_stored, is_text
 from ksparse.scverse.layout import METHODS
-from ksparse.scverse.schema import ANOTHER_KEY, RUN_AGAIN, field_term, read_record, sound
+from ksparse.scverse.restriction import Restriction
+from ksparse.scverse.schema import (
+    ANOTHER_KEY,
+    RUN_AGAIN,
+    field_term,
+    read_record,
+    sound,
+)
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = [
+    "Part",
     "check_free",
+    "clustered_cells",
     "filter_name",
+    "is_clustered",
     "is_taken",
     "make_room",
     "ranking_method",
@@ -45,11 +55,11 @@ Array = NDArray[Any]
 
 # What follows the key in the names of the fields; clusters (obs), the projected cells (obsm),
 # W (varm) and the record (uns) are under the key itself.
-MARGIN, LOG_ODDS = "_margin", "_log_odds"
+MARGIN, LOG_ODDS, CLUSTERED = "_margin", "_log_odds", "_clustered"
 SELECTED, WEIGHT = "_selected", "_weight"
 MEMBERSHIPS, CONTRIBUTION, FILTER = "_memberships", "_contribution", "_min_cells"
 SUFFIXES = {
-    "obs": ("", MARGIN, LOG_ODDS),
+    "obs": ("", MARGIN, LOG_ODDS, CLUSTERED),
     "obsm": ("", MEMBERSHIPS, *(f"_{method}" for method in METHODS)),
     "var": (SELECTED, WEIGHT),
     "varm": ("", CONTRIBUTION),
@@ -89,23 +99,105 @@ def make_room(adata: AnnData, key: str) -> None:
 # Cells ---------------------------------------------------------------------------------------
 
 
+class Part(NamedTuple):
+    """Some groups of a column of `obs`, which are clustered while other cells keep their group.
+
+    Attributes
+    ----------
+    restriction : Restriction
+        The column and the groups.
+    chosen : ndarray of bool
+        Which cells are clustered.
+    column : pandas.Categorical
+        The groups of all cells, as text.
+    """
+
+    restriction: Restriction
+    chosen: NDArray[np.bool_]
+    column: Any
+
+    def refined(self, labels: Array, n_clusters: int) -> Any:
+        """Return the column with clusters, which stand where the first of the groups stood."""
+        import pandas
+
+        restriction, order = self.restriction, [str(name) for name in self.column.categories]
+        names = [f"{restriction.prefix}{cluster}" for cluster in range(n_clusters)]
+        first = next(i for i, name in enumerate(order) if name in restriction.groups)
+        # The names of clusters are longer than those of the groups, and never equal to one.
+        order = [name for name in [*order[:first], *names, *order[first:]]
+                 if name not in restriction.groups]  # fmt: skip
+        values = np.asarray(self.column, dtype=object).copy()
+        values[self.chosen] = np.array(names, dtype=object)[labels]
+        return pandas.Categorical(values, categories=order)
+
+    def spread(self, values: Array, fill: float) -> Array:
+        """Return values of the clustered cells as those of all cells."""
+        out = np.full((self.chosen.size, *values.shape[1:]), fill, dtype=values.dtype)
+        out[self.chosen] = values
+        return out
+
+
 def write_cells(
-    adata: AnnData, key: str, labels: Array, projected: Array, centroids: Array
+    adata: AnnData,
+    key: str,
+    labels: Array,
+    projected: Array,
+    centroids: Array,
+    part: Part | None = None,
 ) -> None:
-    """Write the clusters (as categories "0", "1", ...), their margins and the projection."""
+    """Write the clusters (as categories "0", "1", ...), their margins and the projection.
+
+    With `part`, `labels` are those of its cells, and `projected` are all cells.
+    """
     import pandas
 
-    names = [str(cluster) for cluster in range(len(centroids))]
     points, centres = (np.asarray(values, dtype=np.float64) for values in (projected, centroids))
-    adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
-    adata.obs[f"{key}{MARGIN}"] = margins(points, labels, centres)
+    if part is None:
+        names = [str(cluster) for cluster in range(len(centroids))]
+        adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
+        adata.obs[f"{key}{MARGIN}"] = margins(points, labels, centres)
+    else:
+        adata.obs[key] = part.refined(labels, len(centroids))
+        margin = margins(points[part.chosen], labels, centres)
+        adata.obs[f"{key}{MARGIN}"] = part.spread(margin, np.nan)
+        adata.obs[f"{key}{CLUSTERED}"] = part.chosen
     adata.obsm[key] = projected
 
 
-def write_memberships(adata: AnnData, key: str, memberships: Array, log_odds: Array) -> None:
+def write_memberships(
+    adata: AnnData, key: str, memberships: Array, log_odds: Array, part: Part | None = None
+) -> None:
     """Write all labels of each cell, and the log odds of several labels against one."""
+    if part is not None:
+        memberships, log_odds = part.spread(memberships, 0), part.spread(log_odds, np.nan)
     adata.obsm[f"{key}{MEMBERSHIPS}"] = memberships
     adata.obs[f"{key}{LOG_ODDS}"] = log_odds
+
+
+def clustered_cells(adata: AnnData, key: str) -> NDArray[np.intp]:
+    """Return the places of the cells that were clustered: all, unless the result is restricted."""
+    if read_record(adata, key).restriction is None:
+        return np.arange(adata.n_obs)
+    _column(adata, "obs", f"{key}{CLUSTERED}")
+    chosen = is_clustered(adata, key)
+    if not chosen.any():
+        raise InputError(
+            Term("adata"), f" has none of the cells that were clustered for {key!r}: keep some."
+        )
+    return np.flatnonzero(chosen)
+
+
+def is_clustered(adata: AnnData, key: str) -> NDArray[np.bool_]:
+    """Return which cells were clustered or placed: all where no column tells it."""
+    name = f"{key}{CLUSTERED}"
+    if name not in adata.obs:
+        return np.ones(adata.n_obs, dtype=bool)
+    chosen = np.asarray(adata.obs[name])
+    if chosen.dtype != bool:
+        raise InputError(
+            field_term("obs", name), f" must be True or False, got {chosen.dtype}: ", RUN_AGAIN, "."
+        )
+    return chosen
 
 
 def read_labels(adata: AnnData, key: str) -> NDArray[np.str_]:

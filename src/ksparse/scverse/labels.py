@@ -11,7 +11,8 @@ from ksparse._errors import InputError, Term, warn
 from ksparse.core.y_step import distances
 from ksparse.metrics import match_clusters
 from ksparse.scverse.expression import listed_choices
-from ksparse.scverse.fields import read_projection
+from ksparse.scverse.fields import Part, clustered_cells, read_projection
+from ksparse.scverse.restriction import Restriction
 from ksparse.scverse.schema import field_term, read_record
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "group_order",
     "known_labels",
     "label_column",
+    "part_of",
     "sorted_confusion",
 ]
 
@@ -64,10 +66,15 @@ def group_order(adata: AnnData, groupby: str) -> list[str]:
 
 
 def known_labels(
-    adata: AnnData, labels: str, *, stacklevel: int = 2
+    adata: AnnData, labels: str, cells: NDArray[np.intp] | None = None, *, stacklevel: int = 2
 ) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
-    """Return `label_column`; warn if some cells have no label, raise ValueError if none has."""
+    """Return `label_column` of some cells (None: of all).
+
+    Warns if some of them have no label, and raises ValueError if none has.
+    """
     text, known = label_column(adata, labels)
+    if cells is not None:
+        text, known = text[cells], known[cells]
     if not known.any():
         raise InputError(Term("labels", labels), f" is missing for all {known.size} cells.")
     if not known.all():
@@ -79,32 +86,37 @@ def known_labels(
 
 
 def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
-    """Return the number of each cell's cluster, and the names of all clusters.
+    """Return the cluster of each cell of `clustered_cells`, and the names of all clusters.
 
     Some of the cells may have been removed (then anndata drops the categories of empty
     clusters), and clusters may have been renamed, in any order: which category is which cluster
     is computed from the projection.
     """
-    centroids = read_record(adata, key).model.centroids
+    record = read_record(adata, key)
+    centroids, names = record.model.centroids, record.cluster_names
     k = len(centroids)
     if key not in adata.obs or not hasattr(adata.obs[key], "cat"):
         raise InputError(
             field_term("obs", key), " must be the clusters that ",
             Term("tool", text="ksparse.tl.ksparse"), " wrote.",
         )  # fmt: skip
-    column = adata.obs[key]
+    cells = clustered_cells(adata, key)
+    column = adata.obs[key].iloc[cells]
+    if cells.size < adata.n_obs:
+        column = column.cat.remove_unused_categories()  # the groups of other cells
     if column.isna().any():
         raise InputError(
-            field_term("obs", key), f" is missing for {int(column.isna().sum())} of {adata.n_obs} "
+            field_term("obs", key), f" is missing for {int(column.isna().sum())} of {cells.size} "
             "cells: leave them out.",
         )  # fmt: skip
     categories = [str(name) for name in column.cat.categories]
     codes = np.asarray(column.cat.codes, dtype=np.intp)
     points, centres = (
-        np.asarray(values, dtype=np.float64) for values in (read_projection(adata, key), centroids)
+        np.asarray(values, dtype=np.float64)
+        for values in (read_projection(adata, key)[cells], centroids)
     )
     nearest = distances(points, centres).argmin(axis=1)
-    cluster_of = _match_categories(categories, codes, nearest, k)
+    cluster_of = _match_categories(categories, codes, nearest, names)
     # A cluster that has cells has a category of its own, unless it was merged with another.
     present = np.flatnonzero(np.bincount(nearest, minlength=k) > MAX_STRAY)
     unnamed = set(present) - set(cluster_of[codes])
@@ -113,21 +125,53 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
             field_term("obs", key), f" has categories that are not the {k} clusters of the result "
             "one to one: rename clusters, but keep merged ones in another column.",
         )  # fmt: skip
-    names = [str(cluster) for cluster in range(k)]
     for name, cluster in zip(categories, cluster_of, strict=True):
         names[cluster] = name
     return cluster_of[codes], names
 
 
 def _match_categories(
-    categories: list[str], codes: NDArray[np.intp], nearest: NDArray[np.intp], k: int
+    categories: list[str], codes: NDArray[np.intp], nearest: NDArray[np.intp], names: list[str]
 ) -> NDArray[np.intp]:
-    """Return the cluster of each category: by its number, or where most of its cells are."""
-    if set(categories) <= {str(cluster) for cluster in range(k)}:
-        return np.array([int(name) for name in categories], dtype=np.intp)
-    table = np.zeros((len(categories), k), dtype=np.intp)
+    """Return the cluster of each category: by its name, or where most of its cells are."""
+    if set(categories) <= set(names):
+        return np.array([names.index(name) for name in categories], dtype=np.intp)
+    table = np.zeros((len(categories), len(names)), dtype=np.intp)
     np.add.at(table, (codes, nearest), 1)
     return table.argmax(axis=1)
+
+
+def part_of(adata: AnnData, restriction: Restriction, *, all_groups: bool = True) -> Part:
+    """Return the cells of a restriction.
+
+    Raises ValueError if the column or a group is not there; without `all_groups`, only if no
+    group is.
+    """
+    import pandas
+
+    text, known = label_column(adata, restriction.column, "restrict_to")
+    order = group_order(adata, restriction.column)
+    unknown = [group for group in restriction.groups if group not in order]
+    if unknown and (all_groups or len(unknown) == len(restriction.groups)):
+        raise InputError(
+            Term("restrict_to"), " names ", ", ".join(repr(group) for group in unknown),
+            ", which no cell has in ", field_term("obs", restriction.column),
+            f": {listed_choices(order)}.",
+        )  # fmt: skip
+    column = pandas.Categorical.from_codes(pandas.Index(order).get_indexer(text), order)
+    column[~known] = np.nan  # a group may be called as missing values are in text
+    chosen = known & np.isin(text, restriction.groups)
+    like_clusters = [
+        name for name in order
+        if name not in restriction.groups and name.startswith(restriction.prefix)
+        and name.removeprefix(restriction.prefix).isdecimal()
+    ]  # fmt: skip
+    if like_clusters:
+        raise InputError(
+            field_term("obs", restriction.column), f" has the group {like_clusters[0]!r}, which "
+            "would be the name of a new cluster: rename it first.",
+        )  # fmt: skip
+    return Part(restriction, chosen, column)
 
 
 def sorted_confusion(truth: Any, clusters: Any) -> tuple[list[str], list[str], NDArray[np.int64]]:
@@ -136,7 +180,8 @@ def sorted_confusion(truth: Any, clusters: Any) -> tuple[list[str], list[str], N
     names, columns = np.unique(clusters, return_inverse=True)
     table = np.zeros((classes.size, names.size), dtype=np.int64)
     np.add.at(table, (rows, columns), 1)
-    by_number = np.argsort([int(n) if str(n).isdigit() else 0 for n in names], kind="stable")
+    numbers = [str(n).rpartition(",")[2] for n in names]  # "T,10" comes after "T,2"
+    by_number = np.argsort([int(n) if n.isdecimal() else 0 for n in numbers], kind="stable")
     table, names = table[:, by_number], names[by_number]
     match = match_clusters(table)
     place = np.where(match < 0, names.size, match)  # classes without a cluster come last

@@ -44,7 +44,11 @@ RULES = {
     "starts": STARTS,
 }
 # Parameters that are read again; the others are shown only.
-PARAMS = {"n_clusters": Rule("count", least=1), "layer": Rule("text", optional=True)}
+PARAMS = {
+    "n_clusters": Rule("count", least=1),
+    "layer": Rule("text", optional=True),
+    "restrict_to": Rule("text", ("words",), optional=True),
+}
 QUALITY = ("explained", "agreement", "silhouette")
 SCORES = ("accuracy", "ari", "nmi")
 PATH = {
@@ -90,6 +94,8 @@ def _check_agreement(stored: Mapping[str, Any], sizes: Mapping[str, int]) -> Non
     ):
         if int(results[name]) != value:
             raise UnsoundError(f"results.{name} is {int(results[name])}, which should be {value}")
+    if sizes.get("words", 2) < 2:
+        raise UnsoundError("params.restrict_to should be a column and at least one group")
     if int(results["n_genes"]) < sizes["genes"]:
         raise UnsoundError(f"results.n_genes is {int(results['n_genes'])}, which should be >= "
                            f"{sizes['genes']}")  # fmt: skip

@@ -20,6 +20,7 @@ from ksparse._errors import InputError, Term
 from ksparse.io.archives import one_line
 from ksparse.io.rules import MissingError, Rule, UnsoundError, check_mapping, check_stored, is_text
 from ksparse.scverse.record_checks import RULES, check_path, check_record, check_run
+from ksparse.scverse.restriction import Restriction
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -155,6 +156,21 @@ class Record:
     def n_clusters(self) -> int:
         """Number of clusters, with or without cells."""
         return len(self.model.centroids)
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """The cells that were clustered (None: all)."""
+        words = self.params.get("restrict_to")
+        if words is None:
+            return None
+        column, *groups = (str(word) for word in words)
+        return Restriction(column, tuple(groups))
+
+    @property
+    def cluster_names(self) -> list[str]:
+        """The names of all clusters as they were written: "0", "1", ... after any prefix."""
+        prefix = self.restriction.prefix if self.restriction else ""
+        return [f"{prefix}{cluster}" for cluster in range(self.n_clusters)]
 
     @property
     def log_normalised(self) -> bool:
@@ -336,16 +352,22 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PathRecord:
-    """The table of `ksparse.tl.path`, the number of genes it recommends, and of clusters."""
+    """The table of `ksparse.tl.path`, the number of genes it recommends, and of clusters.
+
+    `restrict_to` is the JSON text of the cells that were clustered; empty if these were all.
+    """
 
     columns: dict[str, Array]
     best: int
     n_clusters: int
+    restrict_to: str = ""
 
 
 def write_path(adata: AnnData, key: str, path: PathRecord) -> None:
     """Write a path to `uns[key]`."""
-    adata.uns[key] = dict(path.columns) | {"best": path.best, "n_clusters": path.n_clusters}
+    numbers = {"best": path.best, "n_clusters": path.n_clusters}
+    restricted = {"restrict_to": path.restrict_to} if path.restrict_to else {}
+    adata.uns[key] = dict(path.columns) | numbers | restricted
 
 
 def remove_path(adata: AnnData, key: str) -> None:
@@ -361,4 +383,5 @@ def read_path(adata: AnnData, key: str) -> PathRecord | None:
     with sound(f"adata.uns[{key!r}]", "run ksparse.tl.path again"):
         check_path(stored)
     columns = {name: np.asarray(values) for name, values in stored.items() if np.ndim(values)}
-    return PathRecord(columns, int(stored["best"]), int(stored["n_clusters"]))
+    restricted = str(stored.get("restrict_to", ""))
+    return PathRecord(columns, int(stored["best"]), int(stored["n_clusters"]), restricted)

@@ -42,7 +42,8 @@ def embed(
     Returns
     -------
     AnnData or None
-        None unless `copy`. This field is written:
+        None unless `copy`. This field is written, for all cells, also where the result is
+        restricted to some of them:
 
     `.obsm[key + "_" + method]` : ndarray, cells x 2
         Coordinates; ``scanpy.pl.embedding(adata, "ksparse_tsne")`` draws them too.

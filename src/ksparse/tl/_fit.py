@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,23 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT
-from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.expression import (
+    check_gene_names,
+    other_expression,
+    read_expression,
+    selected_columns,
+)
 from ksparse.scverse.fields import (
+    Part,
     check_free,
     make_room,
     write_cells,
     write_genes,
     write_memberships,
 )
+from ksparse.scverse.labels import part_of
 from ksparse.scverse.markers import cluster_profiles
+from ksparse.scverse.restriction import read_restriction
 from ksparse.scverse.schema import (
     Model,
     Record,
@@ -44,7 +53,8 @@ def ksparse(
     layer: str | None = None,
     mask_var: Any = None,
     normalize: str | None = None,
-    key_added: str = "ksparse",
+    restrict_to: tuple[str, str | Sequence[str]] | None = None,
+    key_added: str | None = None,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
     copy: bool = False,
@@ -70,8 +80,12 @@ def ksparse(
     normalize : {None, "log1p", "auto"}, default=None
         "log1p": use log(1 + counts per 10,000) of each cell. "auto": that, if the data are
         whole numbers. The data in `adata` are not changed.
-    key_added : str, default="ksparse"
-        Under which name to write the results.
+    restrict_to : (str, str or list of str), optional
+        Cluster only some cells: a column of `adata.obs`, and one or more of its groups. As with
+        scanpy's `tl.leiden`, all other cells keep their group; see below.
+    key_added : str, optional
+        Under which name to write the results; by default "ksparse", or "ksparse_R" with
+        `restrict_to`.
     random_state : int, RandomState or None
         Seed.
     verbose : int
@@ -121,6 +135,13 @@ def ksparse(
     With ``max_labels > 1`` also `.obsm[key_added + "_memberships"]` (0 and 1, cells x
     clusters) and `.obs[key_added + "_log_odds"]` (of several labels against one).
 
+    With `restrict_to` the clusters in `.obs[key_added]` are called by their groups, such as
+    "T-NK,0", and all other cells have their group in that column. `.obs[key_added +
+    "_clustered"]` (bool) tells the cells that were clustered. `.obsm[key_added]` has all cells,
+    as far as these genes describe them; margins and log odds of the others are NaN, and their
+    memberships 0. All else is of the clustered cells only, and so are the pictures and the
+    report; `tl.predict` places new cells that are in the same groups of the same column.
+
     Examples
     --------
     >>> import ksparse as ks
@@ -128,8 +149,18 @@ def ksparse(
     >>> ks.tl.ksparse(adata, 3, n_features=20, normalize="log1p", random_state=0)
     >>> adata.obs["ksparse"].value_counts().tolist(), int(adata.var["ksparse_selected"].sum())
     ([142, 92, 66], 20)
+
+    The cells of cluster 0 once more:
+
+    >>> ks.tl.ksparse(adata, 2, n_features=20, normalize="log1p", random_state=0,
+    ...               restrict_to=("ksparse", "0"))
+    >>> adata.obs["ksparse_R"].cat.categories.tolist()
+    ['0,0', '0,1', '1', '2']
     """
     check_adata(adata)
+    restriction = read_restriction(restrict_to)
+    if key_added is None:
+        key_added = "ksparse" if restriction is None else "ksparse_R"
     check_key("key_added", key_added)
     if adata.isbacked and adata.is_view and not copy:
         raise InputError(
@@ -139,32 +170,50 @@ def ksparse(
     check_gene_names(adata)
     check_free(adata, key_added)
     columns = selected_columns(adata, mask_var)
+    part = None if restriction is None else part_of(adata, restriction)
     if copy:
         adata = copy_adata(adata)
-    limit = options.get("memory_limit")
-    X, normalized = read_expression(adata, layer, normalize, columns=columns, memory_limit=limit)
+    reading: dict[str, Any] = {"columns": columns, "memory_limit": options.get("memory_limit")}
+    cells = None if part is None else np.flatnonzero(part.chosen)
+    X, normalized = read_expression(adata, layer, normalize, cells=cells, **reading)
+    others = None
+    if part is not None and not part.chosen.all():  # before the fit: they may hold bad values
+        rest = np.flatnonzero(~part.chosen)
+        others = other_expression(adata, layer, normalized, rest, **reading)
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     )
-    projected = model.fit_project(X)
+    projected = _with_others(model.fit_project(X), model, part, others)
     params = {
         "n_clusters": n_clusters,
         "n_features": n_features,
         "layer": layer,
         "mask_var": mask_var,
         "normalize": normalize,
+        "restrict_to": None if restriction is None else restriction.words,
         "random_state": random_state,
         **{name: value for name, value in options.items() if name not in NO_EFFECT},
     }
     genes = np.arange(adata.n_vars) if columns is None else columns
     names = np.asarray(adata.var_names, dtype=object)[genes].astype(str)
     make_room(adata, key_added)
-    write_cells(adata, key_added, model.labels_, projected, model.centroids_)
+    write_cells(adata, key_added, model.labels_, projected, model.centroids_, part)
     write_genes(adata, key_added, genes, model.weights_)
     if model.max_labels > 1:
-        write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_)
+        write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_, part)
     write_record(adata, key_added, _record(model, X, names, params, normalized))
     return adata if copy else None
+
+
+def _with_others(
+    projected: NDArray[Any], model: KSparse, part: Part | None, others: Any
+) -> NDArray[Any]:
+    """Return the projection of all cells, given that of the clustered ones."""
+    if part is None or others is None:
+        return projected
+    out = part.spread(projected, 0.0)
+    out[~part.chosen] = model.project(others)
+    return out
 
 
 def _record(

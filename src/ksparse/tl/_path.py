@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ksparse._errors import InputError, Term
 from ksparse.scverse.expression import read_expression, selected_columns
-from ksparse.scverse.labels import label_column
+from ksparse.scverse.labels import label_column, part_of
+from ksparse.scverse.restriction import read_restriction
 from ksparse.scverse.schema import PathRecord, check_adata, check_key, holds_record, write_path
 from ksparse.selection.path import FeaturePath, feature_path
 
@@ -28,6 +29,7 @@ def path(
     layer: str | None = None,
     mask_var: Any = None,
     normalize: str | None = None,
+    restrict_to: tuple[str, str | Sequence[str]] | None = None,
     key_added: str = "ksparse_path",
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
@@ -45,7 +47,7 @@ def path(
         Numbers of genes to try; 20 between 5 and 500 by default.
     labels : str, optional
         Column of `adata.obs` with true labels, for accuracy, ARI and NMI.
-    layer, mask_var, normalize
+    layer, mask_var, normalize, restrict_to
         As in `ksparse.tl.ksparse`.
     key_added : str, default="ksparse_path"
         Under which name to write the table.
@@ -63,7 +65,8 @@ def path(
         written:
 
     `.uns[key_added]` : dict of ndarray
-        The columns of the table, best and n_clusters. `ksparse.pl.path` draws it.
+        The columns of the table, best, n_clusters, and restrict_to where it was given.
+        `ksparse.pl.path` draws it.
 
     Examples
     --------
@@ -77,9 +80,15 @@ def path(
     check_key("key_added", key_added)
     if holds_record(adata, key_added):
         raise InputError(Term("key_added", key_added), " holds a result: give another name.")
+    restriction = read_restriction(restrict_to)
+    cells = None
+    if restriction is not None:
+        cells = np.flatnonzero(part_of(adata, restriction).chosen)
     truth = None
     if labels is not None:
         truth, known = label_column(adata, labels)
+        if cells is not None:
+            truth, known = truth[cells], known[cells]
         if not known.all():
             raise InputError(
                 Term("labels", labels), f" has {int((~known).sum())} missing values: name them, or "
@@ -87,10 +96,13 @@ def path(
             )  # fmt: skip
     columns = selected_columns(adata, mask_var)
     limit = options.get("memory_limit")
-    X, _ = read_expression(adata, layer, normalize, columns=columns, memory_limit=limit)
+    X, _ = read_expression(
+        adata, layer, normalize, columns=columns, cells=cells, memory_limit=limit
+    )
     result = feature_path(
         X, n_clusters, n_features=n_features, labels=truth, random_state=random_state,
         verbose=verbose, **options,
     )  # fmt: skip
-    write_path(adata, key_added, PathRecord(result.columns, result.best(), n_clusters))
+    restricted = restriction.text if restriction else ""
+    write_path(adata, key_added, PathRecord(result.columns, result.best(), n_clusters, restricted))
     return result

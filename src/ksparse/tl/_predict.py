@@ -16,12 +16,15 @@ from ksparse.io.model_file import check_fitted
 from ksparse.matrix import project_samples
 from ksparse.matrix.sources import check_data
 from ksparse.scverse.expression import check_gene_names, read_expression
-from ksparse.scverse.fields import check_free, is_taken, make_room, write_cells
+from ksparse.scverse.fields import Part, check_free, is_taken, make_room, write_cells
+from ksparse.scverse.labels import part_of
+from ksparse.scverse.restriction import Restriction
 from ksparse.scverse.schema import (
     ANOTHER_KEY,
     check_adata,
     check_key,
     copy_adata,
+    field_term,
     read_record,
     sound,
 )
@@ -52,6 +55,9 @@ def predict(
     new cells is replaced by its mean, which favours no cluster (by zero, if the data of the
     model were not centred).
 
+    A result that was restricted to some groups of a column of `obs` places the new cells that
+    are in these groups; the column must be in `new_adata`, and all other cells keep their group.
+
     Parameters
     ----------
     model : AnnData or KSparse
@@ -80,11 +86,14 @@ def predict(
         None unless `copy`. These fields are written:
 
     `.obs[key_added]` : categorical of str
-        Cluster of each cell; the categories are all clusters of `model`.
+        Cluster of each cell; the categories are all clusters of `model` (and the groups of
+        the other cells, if it is restricted).
     `.obs[key_added + "_margin"]` : float
         1 for a cell at the centre of its cluster, 0 half-way to the next cluster.
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
+
+    With a restricted result also `.obs[key_added + "_clustered"]`: which cells were placed.
 
     Examples
     --------
@@ -113,6 +122,9 @@ def predict(
         normalize = fitted.normalized
     if not fitted.genes.size:
         raise InputError(Term("model"), " selected no genes: there is nothing to place cells by.")
+    part = None
+    if fitted.restriction is not None:
+        part = _part(new_adata, fitted.restriction)
     places = new_adata.var_names.get_indexer(fitted.genes)
     instead = "their means" if fitted.mean.any() else "zero"
     _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share, instead)
@@ -127,12 +139,13 @@ def predict(
     if not np.isfinite(projected).all():
         raise InputError("The weights of model are too large for these cells: fit it again.")
     make_room(new_adata, key_added)
-    write_cells(new_adata, key_added, labels, projected, fitted.centroids)
+    placed = labels if part is None else labels[part.chosen]
+    write_cells(new_adata, key_added, placed, projected, fitted.centroids, part)
     return new_adata if copy else None
 
 
 class _Fitted(NamedTuple):
-    """The selected genes of a model, and the layer and normalisation of its cells."""
+    """The selected genes of a model; layer, normalisation and restriction of its cells."""
 
     genes: NDArray[np.str_]
     mean: NDArray[Any]
@@ -141,13 +154,25 @@ class _Fitted(NamedTuple):
     centroids: NDArray[Any]
     normalized: str | None
     layer: str | None
+    restriction: Restriction | None = None
 
 
 def _of_result(adata: AnnData, key: str) -> _Fitted:
     record = read_record(adata, key)
     model, done = record.model, record.results.normalized
     return _Fitted(model.genes, model.mean, model.scale, model.weights, model.centroids,
-                   None if done == "no" else done, record.layer)  # fmt: skip
+                   None if done == "no" else done, record.layer, record.restriction)  # fmt: skip
+
+
+def _part(new_adata: AnnData, restriction: Restriction) -> Part:
+    """Return the new cells that belong to the groups of a restricted result."""
+    if restriction.column not in new_adata.obs:
+        groups = ", ".join(repr(group) for group in restriction.groups)
+        raise InputError(
+            "The result is of the cells whose ", field_term("obs", restriction.column),
+            f" is one of {groups}, and ", Term("new_adata"), " does not have that column: add it.",
+        )  # fmt: skip
+    return part_of(new_adata, restriction, all_groups=False)
 
 
 def _of_estimator(model: KSparse) -> _Fitted:
