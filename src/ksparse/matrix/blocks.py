@@ -144,6 +144,13 @@ class SomeRows(Blocks):
         """How often the data were read."""
         return self._blocks.n_passes
 
+    def with_steps(self, *steps: Step, n_columns: int | None = None, dtype: Any = None) -> Blocks:
+        """Return the same rows with further steps: they are functions of each row alone."""
+        out = copy.copy(self)
+        out._blocks = self._blocks.with_steps(*steps, n_columns=n_columns, dtype=dtype)
+        out.shape, out.dtype = (self.shape[0], out._blocks.shape[1]), out._blocks.dtype
+        return out
+
     def first(self) -> Any:
         return self._blocks.first()[self._places[0]]
 

@@ -92,7 +92,7 @@ def panel_curve(
     >>> curve[["method", "n_genes", "classifier", "balanced_accuracy"]].round(1)
         method  n_genes classifier  balanced_accuracy
     0  ksparse        1   logistic                0.7
-    1  ksparse        1        5nn                0.6
+    1  ksparse        1        5nn                0.7
     2  ksparse        3   logistic                1.0
     3  ksparse        3        5nn                1.0
     4      hvg        1   logistic                0.7
