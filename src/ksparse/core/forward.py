@@ -71,10 +71,13 @@ class ForwardPath(NamedTuple):
         Places of the features among the candidates.
     gains : ndarray
         By how much each raises the explained share.
+    rest : ndarray, features x clusters
+        The product of each with what those before it leave of the targets.
     """
 
     places: Ints
     gains: Floats
+    rest: Floats
 
 
 def balanced_problem(
@@ -191,6 +194,7 @@ def forward_path(
     rows = np.zeros((n, C.shape[0]))
     chosen: list[int] = []
     gains: list[float] = []
+    rest: list[Floats] = []
     free = problem.costs == 0
     costs = np.where(free, 1.0, problem.costs)
     for step in range(n):
@@ -204,6 +208,7 @@ def forward_path(
         place = int(np.argmax(rank))
         if rank[place] < 0:
             break
+        rest.append(C[place].copy())
         root = np.sqrt(max(left[place], least[place]))
         row = (G[place] - rows[:step].T @ rows[:step, place]) / root
         rows[step] = row
@@ -212,4 +217,5 @@ def forward_path(
         free[place] = False
         chosen.append(place)
         gains.append(float(gain[place]) / problem.total if problem.total > 0 else 0.0)
-    return ForwardPath(np.array(chosen, dtype=np.intp), np.array(gains))
+    products = np.array(rest).reshape(-1, C.shape[1])
+    return ForwardPath(np.array(chosen, dtype=np.intp), np.array(gains), products)

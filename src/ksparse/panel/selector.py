@@ -83,10 +83,10 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
     classes_ : ndarray
         The classes, sorted; 0, 1, ... for clusters.
     best_class_ : ndarray
-        For each selected feature the class that it tells apart: whose mean is farthest from the
-        mean of all classes.
+        For each selected feature the class that it was selected for: of what the features before
+        it left of the classes, it explains most of this one.
     direction_ : ndarray of int
-        1 if the feature is higher in that class, -1 if it is lower.
+        1 if the feature is higher in that class than on average over classes, -1 if it is lower.
     class_means_ : ndarray, classes x selected features
         Mean of each selected feature in each class.
     n_features_in_ : int
@@ -200,14 +200,11 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
                 "equal in all classes or excluded), fewer than ",
                 Term("n_features", wishes.n_features), ": all are.", stacklevel=4,
             )  # fmt: skip
-        apart = means - means.mean(axis=0)
-        # Two classes are equally far from their mean: then it is the one that is higher.
-        down = -apart.min(axis=0) > apart.max(axis=0) * (1 + 1e-9)
-        best = np.where(down, apart.argmin(axis=0), apart.argmax(axis=0))
+        best, up = _told_apart(means, choice.rest.T)
         self.features_, self.gains_ = features, choice.gains
         self.explained_ = np.cumsum(choice.gains)
         self.explained_bound_ = choice.problem.explained()
-        self.best_class_, self.direction_ = self.classes_[best], np.where(down, -1, 1)
+        self.best_class_, self.direction_ = self.classes_[best], np.where(up, 1, -1)
         self.class_means_ = (means + matrix.mean[features]).astype(matrix.dtype)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
@@ -242,12 +239,30 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
 
 
 class _Choice(NamedTuple):
-    """Selected features with their gains, and the means of all features (classes x features)."""
+    """Selected features, and the means of all features (classes x features).
+
+    `gains` and `rest` (features x classes) are those of `ForwardPath`.
+    """
 
     problem: BalancedProblem
     features: Ints
     gains: Floats
+    rest: Floats
     means: Floats
+
+
+def _told_apart(means: Floats, rest: Floats) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return which class each feature was selected for, and whether it is higher there.
+
+    A class in which it is high, but lower than those before it let expect (or the reverse), is
+    not the one that it was selected for. Kept features without a gain stand for themselves.
+    """
+    apart = means - means.mean(axis=0)
+    score = np.where(apart * rest > 0, np.abs(rest), 0.0)
+    score = np.where(score.any(axis=0), score, np.abs(apart))
+    # Two classes are equally far from their mean: then it is the one that is higher.
+    best = np.where(apart > 0, score * (1 + 1e-9), score).argmax(axis=0)
+    return best, apart[best, np.arange(best.size)] > 0
 
 
 def _choose(matrix: Matrix, codes: Ints, classes: list[str], wishes: Wishes) -> _Choice:
@@ -282,8 +297,10 @@ def _choose(matrix: Matrix, codes: Ints, classes: list[str], wishes: Wishes) -> 
 
     path = forward_path(problem, n, allowed=allowed)
     after = int(free.sum())
-    features = np.insert(problem.features[path.places], after, idle)
-    return _Choice(problem, features, np.insert(path.gains, after, np.zeros(idle.size)), means)
+    features = np.insert(problem.features[path.places], [after] * idle.size, idle)
+    gains = np.insert(path.gains, [after] * idle.size, 0.0)
+    rest = np.insert(path.rest, [after] * idle.size, 0.0, axis=0)
+    return _Choice(problem, features, gains, rest, means)
 
 
 def _complete(matrix: Matrix, codes: Ints, classes: list[str], wishes: Wishes) -> Ints:

@@ -113,9 +113,10 @@ def panel(
         The clusters, if there is no `groupby`.
     `.uns[key_added]["genes"]` : DataFrame
         In the order of selection: gene, rank; gain, by which the gene raised the share of the
-        groups that is explained, and explained, that share; group, which the gene tells apart
-        most by itself, and direction ("up" or "down"); difference, its mean in the group minus
-        that in all other cells; why, a sentence that says so.
+        groups that is explained, and explained, that share; group, for which the gene was
+        chosen: of what those before it left, it explains most of this group; direction ("up" or
+        "down"); difference, its mean in the group minus the mean over the other groups; why, a
+        sentence that says so.
     `.uns[key_added]["recall"]` : DataFrame
         For each group n_cells, chance, and the recall of logistic regression and of 5 nearest
         neighbours on held-out cells: logistic, 5nn. The cells that are scored have no part in the
@@ -303,16 +304,16 @@ def _gene_table(
     kept: NDArray[np.intp],
 ) -> Any:
     """Return one row for each gene of the panel, in the order of selection."""
-    means, sizes = np.asarray(model.class_means_, dtype=np.float64), groups.sizes
+    means = np.asarray(model.class_means_, dtype=np.float64)
     places, group = np.arange(model.features_.size), model.best_class_
     inside = means[group, places]
-    outside = (sizes @ means - sizes[group] * inside) / (sizes.sum() - sizes[group])
+    outside = (means.sum(axis=0) - inside) / (len(means) - 1)
     given = np.isin(columns[model.features_], kept)
     labels = [groups.names[g] for g in group]
     up = model.direction_ > 0
     why = [
         f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in {labels[i]} (mean "
-        f"{inside[i]:.3g}) than elsewhere ({outside[i]:.3g}); explains {model.gains_[i]:.1%} more "
+        f"{inside[i]:.3g}) than in others ({outside[i]:.3g}); explains {model.gains_[i]:.1%} more "
         "of the groups."
         for i in places
     ]
