@@ -76,6 +76,14 @@ def test_data_in_files_give_the_same_panel(tmp_path, sparse):
     assert found.feature_names_in_[0] == "0"
 
 
+def test_dask_arrays_give_the_same_panel():
+    array = pytest.importorskip("dask.array")
+    X, y, _ = make_clusters(1)
+    some = np.where(np.arange(y.size) % 4, y, np.nan)
+    found = fitted(array.from_array(X, chunks=(20, -1)), some)
+    assert found.features_.tolist() == fitted(X, some).features_.tolist()
+
+
 def test_a_weight_of_two_is_a_sample_given_twice():
     X, y, _ = make_clusters(2)
     weight = np.random.default_rng(0).integers(0, 4, y.size)
@@ -108,8 +116,10 @@ def test_of_equal_features_the_first_is_taken():
 def test_constant_features_are_never_selected_and_too_few_are_told():
     X, y, _ = make_clusters(n_features=20)
     X[:, [0, 7]] = 3.0
-    with pytest.warns(InputWarning, match=r"X has 18 features .* fewer than n_features=19"):
-        panel = fitted(X, y, 19)
+    told = r"X has 18 features .* fewer than n_features=19"
+    with pytest.warns(InputWarning, match=told) as caught:
+        panel = PanelSelector(19).fit(X, y)
+    assert caught[0].filename == __file__
     assert not np.isin([0, 7], panel.features_).any() and panel.features_.size == 18
     with pytest.raises(InputError, match="None of the 20 features"):
         fitted(np.ones_like(X), y, 3)
@@ -218,8 +228,10 @@ def test_a_class_without_features_of_its_own_is_told():
     y = np.repeat(["a", "b", "low"], 50)
     X = rng.normal(size=(150, 10)) * 0.1
     X[y != "low"] += 3.0
-    with pytest.warns(InputWarning, match=r"1 classes have fewer .* min_per_class=1: 'low' \(0\)"):
-        panel = fitted(X, y, 4, min_per_class=1)
+    told = r"1 classes have fewer .* min_per_class=1: 'low' \(0\)"
+    with pytest.warns(InputWarning, match=told) as caught:
+        panel = PanelSelector(4, min_per_class=1).fit(X, y)
+    assert caught[0].filename == __file__
     assert (panel.best_class_ == "low").all() and (panel.direction_ == -1).all()
 
 

@@ -92,10 +92,11 @@ def test_wishes(cells):
     cells.var["price"] = np.where(np.arange(60) < 5, 1e6, 1.0)
     ks.tl.panel(cells, 6, groupby="type", allowed="probe", key_added="probes", random_state=0)
     assert cells.var["probe"][genes_of(cells, "probes")].all()
-    with pytest.warns(InputWarning, match="1 of 9 allowed genes are not in adata"):
+    with pytest.warns(InputWarning, match="1 of 9 allowed genes are not in adata") as caught:
         ks.tl.panel(cells, 4, groupby="type", keep=["g50"], min_per_group=0, key_added="list",
                     allowed=["none", *cells.var_names[[0, 1, 2, 3, 5, 6, 10, 11]]],
                     random_state=0)  # fmt: skip
+    assert caught[0].filename == __file__
     assert genes_of(cells, "list")[0] == "g50"
     ks.tl.panel(cells, 6, groupby="type", costs="price", min_per_group=0, key_added="cheap",
                 random_state=0)  # fmt: skip
@@ -128,8 +129,10 @@ def test_groups_that_no_gene_marks_are_named(cells):
     large = np.flatnonzero(types == "T/NK")
     types[rng.choice(large, 20, replace=False)] = "same as T/NK"
     cells.obs["finer"] = types
-    with pytest.warns(InputWarning, match=r"tells 1 of 4 groups .*: 'same as T/NK' \(0"):
+    told = r"tells 1 of 4 groups .*: 'same as T/NK' \(0"
+    with pytest.warns(InputWarning, match=told) as caught:
         ks.tl.panel(cells, 8, groupby="finer", random_state=0)
+    assert caught[0].filename == __file__
 
 
 def test_cells_without_a_group_and_tiny_groups_are_left_out(cells):

@@ -6,9 +6,10 @@ cost of the largest. Nothing is optimal about the set but each step; how much of
 features explain, and how much all candidates together would, tells how far from the best set it
 can be at most.
 
-Features are not exchanged afterwards. In halves of three data sets (pbmc68k, pollen, usoskin), for
-panels of 10 and 20, exchanges as long as they explain more replaced about one feature at most, and
-held-out balanced accuracy changed by -0.004 to +0.006, within two standard errors.
+Features are not exchanged afterwards. In halves of four data sets (pbmc68k, pollen, usoskin and
+baron_mouse, logarithms), exchanges as long as they explain more replaced 1.4 features at most, and
+changed the held-out balanced accuracy of logistic regression and of 5 nearest neighbours by -0.004
+to +0.011 for panels of 10, and by -0.006 to +0.002 for panels of 20.
 """
 
 from __future__ import annotations

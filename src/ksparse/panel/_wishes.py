@@ -56,7 +56,7 @@ class Wishes:
                        for c in np.flatnonzero(available < self.min_per_class)]:  # fmt: skip
             warn(
                 f"{len(lacking)} classes have fewer features with their largest mean in them than ",
-                Term("min_per_class", self.min_per_class), f": {listed(lacking)}.", stacklevel=5,
+                Term("min_per_class", self.min_per_class), f": {listed(lacking)}.", stacklevel=4,
             )  # fmt: skip
         needed = int(np.maximum(least - kept, 0).sum())
         places = self.n_features - self.kept.size
@@ -161,6 +161,8 @@ def read_classes(y: Any, n_samples: int, rows: Ints | None) -> tuple[NDArray[Any
         missing = np.isnan(labels)
         if (labels[~missing] % 1 != 0).any():
             raise InputError("Unknown label type: y is continuous: give one class per sample.")
+    elif labels.dtype.kind != "O":
+        missing = np.zeros(labels.size, dtype=bool)
     else:
         missing = np.array([is_missing(label) for label in labels], dtype=bool)
     known = labels[~missing]

@@ -96,8 +96,8 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
 
     Notes
     -----
-    Exchanging features after the selection was tried and left out: on held-out halves of three
-    data sets it changed the balanced accuracy of 20 genes by -0.003 to +0.002.
+    Exchanging features after the selection was tried and left out: on held-out halves of four data
+    sets it changed the balanced accuracy of panels of 20 genes by -0.006 to +0.002.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
             warn(
                 f"X has {features.size} features that can be selected (the others are constant, "
                 "equal in all classes or excluded), fewer than ",
-                Term("n_features", wishes.n_features), ": all are.", stacklevel=4,
+                Term("n_features", wishes.n_features), ": all are.", stacklevel=3,
             )  # fmt: skip
         best, up = _told_apart(means, choice.rest.T)
         self.features_, self.gains_ = features, choice.gains

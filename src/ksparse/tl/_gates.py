@@ -168,7 +168,7 @@ def _columns(
     chosen = panel_columns(adata) if genes is None else gene_places(adata, "genes", genes)
     columns = np.arange(adata.n_vars) if chosen is None else chosen
     if allowed is not None:
-        columns = columns[np.isin(columns, allowed_genes(adata, allowed, stacklevel=4))]
+        columns = columns[np.isin(columns, allowed_genes(adata, allowed, stacklevel=3))]
     if (masked := selected_columns(adata, mask_var)) is not None:
         columns = columns[np.isin(columns, masked)]
     if not columns.size:

@@ -197,7 +197,7 @@ def _columns(
     if (masked := selected_columns(adata, mask_var)) is not None:
         may &= np.isin(np.arange(may.size), masked)
     if allowed is not None:
-        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=4))
+        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
     if pattern is not None:
         may[matching_genes(adata, "exclude_pattern", pattern)] = False
     may[kept] = True
