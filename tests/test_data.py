@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from conftest import ARRAY_KINDS
 from ksparse.matrix import data
 from ksparse.matrix.opening import open_blocks
+from ksparse.matrix.sources import columns_in_memory, select_rows
 from ksparse.normalise import count_empty, log_normalise, log_rows, summarise_values
 
 h5py = pytest.importorskip("h5py")
@@ -50,6 +51,20 @@ def store(request, tmp_path):
 
 def whole(X):
     return data.dense(data.take_rows(X, None, lambda block: block))
+
+
+def test_some_rows_of_some_rows_are_data_like_others(store):
+    dense, columns = counts(), np.array([7, 0, 3])
+    rows, fewer = np.arange(5, 4900, 3), np.arange(1, 1600, 7)
+    some = select_rows(select_rows(store(dense), rows), fewer)
+    expected = dense[rows][fewer]
+    np.testing.assert_array_equal(whole(some), expected)
+    np.testing.assert_array_equal(data.dense(columns_in_memory(some, columns)),
+                                  expected[:, columns])  # fmt: skip
+    logged = data.map_rows(some, partial(log_rows, columns=columns), n_columns=3, dtype=np.float32)
+    np.testing.assert_allclose(
+        whole(select_rows(logged, np.arange(9))), log_rows(expected[:9], columns=columns)
+    )
 
 
 def test_columns_and_rows_are_taken(store):

@@ -14,7 +14,6 @@ from sklearn.feature_selection import f_classif
 from sklearn.metrics import balanced_accuracy_score
 
 import ksparse as ks
-import ksparse.panel
 from conftest import ARRAY_KINDS, crossed, make_clusters, seeds
 from ksparse.matrix.data import dense
 from ksparse.panel import scoring, structure
@@ -32,9 +31,9 @@ class StandIn:
     seen: ClassVar[list] = []
     states: ClassVar[list] = []
 
-    def __init__(self, n_features):
+    def __init__(self, n_features, *, random_state=None):
         self.n_features = n_features
-        self.random_state = None
+        self.random_state = random_state
 
     def fit(self, X, y):
         StandIn.seen.append(dense(X).copy())
@@ -50,7 +49,7 @@ class StandIn:
 def stand_in(monkeypatch):
     """Whatever selector there is, these tests are about what is done with its features."""
     StandIn.seen, StandIn.states = [], []
-    monkeypatch.setattr(ksparse.panel, "PanelSelector", StandIn, raising=False)
+    monkeypatch.setattr("ksparse.panel.rivals.PanelSelector", StandIn)
 
 
 def same_tables(a, b):

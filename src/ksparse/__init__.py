@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         datasets,
         metrics,
         normalise,
+        panel,
         pl,
         readers,
         report,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
     from ksparse.estimator import KSparse
     from ksparse.loading import load
+    from ksparse.panel.selector import PanelSelector
     from ksparse.selection.cluster_number import ClusterNumber, choose_k
     from ksparse.selection.path import FeaturePath, feature_path
     from ksparse.selection.stability import StabilitySelection, stability_selection
@@ -33,6 +35,7 @@ __all__ = [
     "ClusterNumber",
     "FeaturePath",
     "KSparse",
+    "PanelSelector",
     "StabilitySelection",
     "__version__",
     "balls",
@@ -44,6 +47,7 @@ __all__ = [
     "load",
     "metrics",
     "normalise",
+    "panel",
     "pl",
     "readers",
     "report",
@@ -60,6 +64,7 @@ _HOMES = {
     "ClusterNumber": "selection.cluster_number",
     "FeaturePath": "selection.path",
     "KSparse": "estimator",
+    "PanelSelector": "panel.selector",
     "StabilitySelection": "selection.stability",
     "choose_k": "selection.cluster_number",
     "feature_path": "selection.path",
@@ -73,6 +78,7 @@ _MODULES = (
     "datasets",
     "metrics",
     "normalise",
+    "panel",
     "pl",
     "readers",
     "report",

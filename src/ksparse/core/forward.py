@@ -5,6 +5,11 @@ few features on large clusters, this does not. The path of all numbers of featur
 cost of the largest. Nothing is optimal about the set but each step; how much of the targets the
 features explain, and how much all candidates together would, tells how far from the best set it
 can be at most.
+
+Features are not exchanged afterwards. In halves of four data sets (pbmc68k, pollen, usoskin and
+baron_mouse, logarithms), exchanges as long as they explain more replaced 1.4 features at most, and
+changed the held-out balanced accuracy of logistic regression and of 5 nearest neighbours by -0.004
+to +0.011 for panels of 10, and by -0.006 to +0.002 for panels of 20.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import numpy as np
 
 from ksparse.matrix import Floats, Ints, Matrix
 
-__all__ = ["BalancedProblem", "ForwardPath", "balanced_problem", "forward_path", "swap_features"]
+__all__ = ["BalancedProblem", "ForwardPath", "balanced_problem", "forward_path"]
 
 # How many candidates there are for each feature that is wanted, and at least.
 CANDIDATES, MIN_CANDIDATES = 10, 500
@@ -34,7 +39,7 @@ class BalancedProblem(NamedTuple):
     correlation : ndarray, candidates x clusters
         Their products with the targets.
     costs : ndarray
-        Cost of each candidate: its gain is divided by it; 0 is taken first.
+        Cost of each candidate: its gain is divided by it; those of cost 0 are taken first.
     total : float
         The squared targets.
     """
@@ -67,10 +72,13 @@ class ForwardPath(NamedTuple):
         Places of the features among the candidates.
     gains : ndarray
         By how much each raises the explained share.
+    rest : ndarray, features x clusters
+        The product of each with what those before it leave of the targets.
     """
 
     places: Ints
     gains: Floats
+    rest: Floats
 
 
 def balanced_problem(
@@ -82,8 +90,13 @@ def balanced_problem(
     n_features: int,
     ridge: float,
     n_candidates: int | None = None,
+    balance: float = 1.0,
+    per_cluster: int = 0,
 ) -> BalancedProblem:
     """Return the problem of selecting features for labels, in one pass over the data.
+
+    A cluster of size n has the weight n^(1 - balance), shared by its samples; the targets are the
+    indicators of the clusters minus their weighted means.
 
     Parameters
     ----------
@@ -102,38 +115,59 @@ def balanced_problem(
     n_candidates : int, optional
         How many features to choose from: those that explain most by themselves. By default ten
         for each that is asked for, and at least 500.
+    balance : float
+        1: every cluster counts the same; 0: every sample does.
+    per_cluster : int
+        At least so many candidates have their largest mean in each cluster, if there are as many.
     """
     sizes = np.bincount(labels, weights=matrix.sample_weight, minlength=sums.shape[0])
     present = sizes > 0
-    k = int(present.sum())
+    share = np.where(present, sizes, 1.0) ** (1.0 - balance) * present
+    total = share.sum()
     means = sums[present] / sizes[present, None]
-    centre = means.mean(axis=0)
-    correlation = (means - centre).T / k
+    centre = (share[present, None] * means).sum(axis=0) / total
+    correlation = (share[present, None] * (means - centre)).T / total
     if n_candidates is None:
         n_candidates = max(CANDIDATES * n_features, MIN_CANDIDATES)
     variance = matrix.variance * matrix.factor**2 + centre**2
-    features = _candidates(correlation, variance, costs, n_candidates, ridge)
-    weight = 1.0 / (k * np.where(present, sizes, 1.0))[labels]
+    highest = means.argmax(axis=0) if per_cluster else None
+    features = _candidates(correlation, variance, costs, n_candidates, ridge, highest, per_cluster)
+    weight = (share / (total * np.where(present, sizes, 1.0)))[labels]
     if matrix.sample_weight is not None:
         weight = weight * matrix.sample_weight
     G = matrix.reweighted(weight, centre).gram(features)
     G[np.diag_indices_from(G)] += max(
         ridge * np.trace(G) / max(features.size, 1), np.finfo(float).tiny
     )
-    return BalancedProblem(features, G, correlation[features], costs[features], 1 - 1 / k)
+    squares = 1 - float((share**2).sum() / total**2)
+    return BalancedProblem(features, G, correlation[features], costs[features], squares)
 
 
 def _candidates(
-    correlation: Floats, variance: Floats, costs: Floats, n_candidates: int, ridge: float
+    correlation: Floats,
+    variance: Floats,
+    costs: Floats,
+    n_candidates: int,
+    ridge: float,
+    highest: Ints | None,
+    per_cluster: int,
 ) -> Ints:
-    """Return the features that explain most by themselves for their cost, and the free ones."""
+    """Return the features that explain most by themselves for their cost, and the free ones.
+
+    With `highest`, the cluster of each feature's largest mean, also the best of every cluster.
+    """
     usable = (variance > 0) & np.isfinite(costs) & correlation.any(axis=1)
     unit = variance + ridge * variance[usable].mean() if usable.any() else np.ones_like(variance)
     gain = np.where(usable, (correlation**2).sum(axis=1), 0.0) / np.where(usable, unit, 1.0)
     gain /= np.where(usable & (costs > 0), costs, 1.0)
     gain[usable & (costs == 0)] = np.inf
-    order = np.argsort(-gain, kind="stable")[:n_candidates]
-    return np.sort(order[gain[order] > 0])
+    order = np.argsort(-gain, kind="stable")
+    order = order[gain[order] > 0]
+    chosen = order[:n_candidates]
+    if highest is not None:
+        best = [order[highest[order] == c][:per_cluster] for c in range(correlation.shape[1])]
+        chosen = np.unique(np.concatenate([chosen, *best]))
+    return np.sort(chosen)
 
 
 def forward_path(
@@ -161,10 +195,13 @@ def forward_path(
     rows = np.zeros((n, C.shape[0]))
     chosen: list[int] = []
     gains: list[float] = []
+    rest: list[Floats] = []
     free = problem.costs == 0
+    costs = np.where(free, 1.0, problem.costs)
     for step in range(n):
         gain = (C**2).sum(axis=1) / np.maximum(left, least)
-        rank = np.where(free, np.inf, gain / np.where(free, 1.0, problem.costs))
+        # Free features come first, the one that explains most before the others.
+        rank = np.where(free, gain, -1.0) if free.any() else gain / costs
         may = allowed(chosen)
         if may is not None:
             rank = np.where(may, rank, -1.0)
@@ -172,44 +209,14 @@ def forward_path(
         place = int(np.argmax(rank))
         if rank[place] < 0:
             break
+        rest.append(C[place].copy())
         root = np.sqrt(max(left[place], least[place]))
         row = (G[place] - rows[:step].T @ rows[:step, place]) / root
         rows[step] = row
         C -= np.outer(row, C[place] / root)
         left = left - row**2
+        free[place] = False
         chosen.append(place)
         gains.append(float(gain[place]) / problem.total if problem.total > 0 else 0.0)
-    return ForwardPath(np.array(chosen, dtype=np.intp), np.array(gains))
-
-
-def swap_features(problem: BalancedProblem, path: ForwardPath, n_fixed: int = 0) -> ForwardPath:
-    """Return the features after exchanging one for another as long as that explains more.
-
-    The first `n_fixed` stay. In each round the feature whose loss costs least leaves, and the best
-    other one enters; the round counts only if the explained share grows.
-    """
-    G, C = problem.gram, problem.correlation
-    places = path.places.tolist()
-    best = problem.explained(path.places)
-    for _ in range(len(places)):
-        inverse = np.linalg.inv(G[np.ix_(places, places)])
-        weights = inverse @ C[places]
-        loss = (weights**2).sum(axis=1) / np.diag(inverse)
-        loss[:n_fixed] = np.inf
-        leaving = int(np.argmin(loss))
-        kept = places[:leaving] + places[leaving + 1 :]
-        solved = np.linalg.solve(G[np.ix_(kept, kept)], np.hstack([G[kept], C[kept]]))
-        onto, fit = solved[:, : G.shape[1]], solved[:, G.shape[1] :]
-        left = np.diag(G) - np.einsum("ij,ij->j", G[kept], onto)
-        rest = C - G[:, kept] @ fit
-        gain = (rest**2).sum(axis=1) / np.maximum(left, 1e-10 * np.diag(G))
-        gain[kept] = -1.0
-        entering = int(np.argmax(gain))
-        if entering == places[leaving]:
-            break
-        trial = [*kept, entering]
-        explained = problem.explained(np.array(trial))
-        if explained <= best * (1 + 1e-9):
-            break
-        places, best = trial, explained
-    return ForwardPath(np.array(places, dtype=np.intp), path.gains)
+    products = np.array(rest).reshape(-1, C.shape[1])
+    return ForwardPath(np.array(chosen, dtype=np.intp), np.array(gains), products)

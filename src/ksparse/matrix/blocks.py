@@ -145,7 +145,7 @@ class SomeRows(Blocks):
         return self._blocks.n_passes
 
     def with_steps(self, *steps: Step, n_columns: int | None = None, dtype: Any = None) -> Blocks:
-        """Return the same rows with further steps, which are those of the other blocks."""
+        """Return the same rows with further steps: they are functions of each row alone."""
         out = copy.copy(self)
         out._blocks = self._blocks.with_steps(*steps, n_columns=n_columns, dtype=dtype)
         out.shape, out.dtype = (self.shape[0], out._blocks.shape[1]), out._blocks.dtype

@@ -195,25 +195,23 @@ def check_sample_weight(n_samples: int, sample_weight: Any) -> tuple[Floats | No
     return (weight if rows is None else weight[rows]), rows
 
 
-def check_costs(feature_weights: Any, n_features: int) -> Floats:
-    """Return the cost of each feature in the norm."""
+def check_costs(feature_weights: Any, n_features: int, name: str = "feature_weights") -> Floats:
+    """Return the cost of each feature; `name` is what an error calls them."""
     if feature_weights is None:
         return np.ones(n_features)
-    costs = _real_array("feature_weights", "feature", feature_weights)
+    costs = _real_array(name, "feature", feature_weights)
     if costs.shape != (n_features,):
         raise InputError(
-            Term("feature_weights"), f" has shape {costs.shape}, but X has {n_features} features: "
+            Term(name), f" has shape {costs.shape}, but X has {n_features} features: "
             "give one weight per feature.",
         )  # fmt: skip
     if np.isnan(costs).any() or (costs < 0).any():
         raise InputError(
-            Term("feature_weights"),
+            Term(name),
             " must be >= 0 (0: always allowed, infinity: never selected).",
         )
     if np.isinf(costs).all():
-        raise InputError(
-            Term("feature_weights"), " is infinite for all features: none may be selected."
-        )
+        raise InputError(Term(name), " is infinite for all features: none may be selected.")
     return costs
 
 

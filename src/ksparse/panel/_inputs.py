@@ -14,7 +14,7 @@ from ksparse.metrics import label_codes
 from ksparse.panel._training import Rules
 from ksparse.params import check_integer, is_number
 
-__all__ = ["check_rules", "feature_names", "listed", "read_groups"]
+__all__ = ["check_rules", "feature_names", "is_missing", "listed", "read_groups"]
 
 # Gates of more conditions than this are no sheet for a laboratory.
 LONGEST = 4
@@ -63,7 +63,7 @@ def read_groups(
         missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, bool)
     else:
         labels = np.asarray(y, dtype=object)
-        missing = np.array([_is_missing(label) for label in labels.ravel()], dtype=bool)
+        missing = np.array([is_missing(label) for label in labels.ravel()], dtype=bool)
     if labels.shape != (n_samples,):
         raise InputError(
             f"y has shape {labels.shape}, but X has {n_samples} samples: give one group per sample."
@@ -86,7 +86,7 @@ def read_groups(
     return groups, codes.astype(np.int64), rows
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
     """Return whether a label is None, NaN, NaT or pandas' NA, which equals not even itself."""
     if label is None:
         return True

@@ -82,19 +82,23 @@ def panel_curve(
     Examples
     --------
     >>> import numpy as np
-    >>> from ksparse.panel.curve import panel_curve
+    >>> from ksparse.panel import panel_curve
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(["a", "b", "c"], 40)
     >>> X = rng.normal(size=(120, 50))
     >>> for j, group in enumerate("abc"):
     ...     X[y == group, j] += 6
-    >>> curve = panel_curve(X, y, [1, 3], ours=False, rivals=["hvg"], random_state=0)
+    >>> curve = panel_curve(X, y, [1, 3], rivals=["hvg"], random_state=0)
     >>> curve[["method", "n_genes", "classifier", "balanced_accuracy"]].round(1)
-      method  n_genes classifier  balanced_accuracy
-    0    hvg        1   logistic                0.7
-    1    hvg        1        5nn                0.6
-    2    hvg        3   logistic                1.0
-    3    hvg        3        5nn                1.0
+        method  n_genes classifier  balanced_accuracy
+    0  ksparse        1   logistic                0.7
+    1  ksparse        1        5nn                0.7
+    2  ksparse        3   logistic                1.0
+    3  ksparse        3        5nn                1.0
+    4      hvg        1   logistic                0.7
+    5      hvg        1        5nn                0.6
+    6      hvg        3   logistic                1.0
+    7      hvg        3        5nn                1.0
     """
     n_splits = check_integer("n_splits", n_splits, 2)
     n_random = check_integer("n_random", n_random, 1)

@@ -144,19 +144,21 @@ def evaluate_panel(
     Examples
     --------
     >>> import numpy as np
-    >>> from ksparse.panel.evaluation import evaluate_panel
+    >>> from ksparse.panel import evaluate_panel
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(["a", "b", "c"], 40)
     >>> X = rng.normal(size=(120, 50))
     >>> for j, group in enumerate("abc"):
     ...     X[y == group, j] += 3
-    >>> result = evaluate_panel(X, y, [0, 1, 2], compare=False, random_state=0)
+    >>> result = evaluate_panel(X, y, [0, 1, 2], random_state=0)
     >>> result.scores[["method", "classifier", "balanced_accuracy"]].round(1)
-       method classifier  balanced_accuracy
-    0   panel   logistic                1.0
-    1   panel        5nn                1.0
-    2  random   logistic                0.4
-    3  random        5nn                0.4
+        method classifier  balanced_accuracy
+    0    panel   logistic                1.0
+    1    panel        5nn                1.0
+    2   random   logistic                0.4
+    3   random        5nn                0.4
+    4  ksparse   logistic                1.0
+    5  ksparse        5nn                1.0
     >>> result.genes["group"].tolist()
     ['a', 'b', 'c']
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ksparse._errors import InputError, Term
 from ksparse.matrix import Ints, as_matrix
 from ksparse.matrix.data import take_rows
+from ksparse.panel.selector import PanelSelector
 
 __all__ = ["OURS", "RIVALS", "check_rivals", "choose_features", "usable_features"]
 
@@ -68,11 +68,8 @@ def choose_features(
 
 def _ours(X: Any, codes: Ints, n_features: int, seed: int) -> Ints:
     """Return the features of `PanelSelector`, in the order of selection."""
-    # Looked up where it is needed: the selector stands above this module in the package.
-    selector = import_module(__package__).PanelSelector(n_features)
-    if hasattr(selector, "random_state"):
-        selector.random_state = seed
-    return np.asarray(selector.fit(X, codes).features_, dtype=np.intp)[:n_features]
+    n = min(n_features, usable_features(X).size)
+    return np.asarray(PanelSelector(n, random_state=seed).fit(X, codes).features_, dtype=np.intp)
 
 
 def _wilcoxon(X: Any, codes: Ints, n_features: int) -> Ints:

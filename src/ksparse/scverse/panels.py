@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +18,21 @@ from ksparse.scverse.schema import ANOTHER_KEY, check_adata, field_term, sound
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["check_gates_key", "panel_columns", "read_gates", "write_gates"]
+__all__ = [
+    "Panel",
+    "check_gates_key",
+    "check_panel_key",
+    "cluster_column",
+    "panel_columns",
+    "read_gates",
+    "read_panel",
+    "write_gates",
+    "write_panel",
+]
 
 PANEL = "panel"  # the column of `var` with the genes of the panel
+RANK, CLUSTERS = "_rank", "_clusters"  # what follows the key in names of columns
+PANEL_AGAIN = Term("panel again", text="run ksparse.tl.panel again")
 GATES_AGAIN = Term("gates again", text="run ksparse.tl.gates again")
 
 # The columns from which gates are read. Lists are JSON text: files hold no lists in tables.
@@ -31,6 +45,105 @@ RULES = {
     "n_training": Rule("count", ("groups",), least=0),
     "beta": Rule("number", ("groups",), least=0),
 }  # fmt: skip
+
+# The columns of the genes of a panel.
+GENE_RULES = {
+    **{name: Rule("text", ("genes",)) for name in ("gene", "group", "direction", "why")},
+    "rank": Rule("count", ("genes",), least=1),
+    **{name: Rule("number", ("genes",), least=0) for name in ("gain", "explained")},
+    "difference": Rule("number", ("genes",)),
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of genes, as `ksparse.tl.panel` writes it.
+
+    Attributes
+    ----------
+    genes : DataFrame
+        One row for each gene, in the order of selection: gene, rank, gain, explained, group,
+        direction ("up", "down"), difference and why.
+    recall : DataFrame
+        Held-out recall of each group: n_cells, chance, logistic, 5nn.
+    explained, explained_bound : float
+        The share of the groups that the genes explain, and that which all candidates would.
+    params : dict
+        What was asked for; without what was None.
+    """
+
+    genes: Any
+    recall: Any
+    explained: float
+    explained_bound: float
+    params: dict[str, Any]
+
+
+def _holds_panel(stored: Any) -> bool:
+    return isinstance(stored, Mapping) and {"genes", "recall", "explained"} <= set(stored)
+
+
+def check_panel_key(adata: AnnData, key: str) -> None:
+    """Raise ValueError if something else would be overwritten by a panel."""
+    if _holds_panel(adata.uns.get(key)):
+        return
+    for part, name in (("uns", key), ("var", key), ("var", key + RANK), ("obs", key + CLUSTERS)):
+        if name in getattr(adata, part):
+            raise InputError(
+                field_term(part, name), " exists and was not written by ",
+                Term("panel tool", text="ksparse.tl.panel"), ": ", ANOTHER_KEY, ".",
+            )  # fmt: skip
+
+
+def cluster_column(key: str) -> str:
+    """Return the column of `obs` with the clusters for which a panel was chosen."""
+    return key + CLUSTERS
+
+
+def write_panel(adata: AnnData, key: str, panel: Panel, clusters: Any = None) -> None:
+    """Write a panel to `var` and `uns`, and the clusters that were found for it to `obs`."""
+    import pandas
+
+    places = adata.var_names.get_indexer(panel.genes["gene"])
+    mask, rank = np.zeros(adata.n_vars, dtype=bool), np.full(adata.n_vars, np.nan)
+    mask[places], rank[places] = True, panel.genes["rank"]
+    adata.var[key], adata.var[key + RANK] = mask, rank
+    if key + CLUSTERS in adata.obs:
+        del adata.obs[key + CLUSTERS]  # of an earlier panel
+    if clusters is not None:
+        names = [str(cluster) for cluster in range(int(clusters.max()) + 1)]
+        adata.obs[key + CLUSTERS] = pandas.Categorical.from_codes(clusters, categories=names)
+    adata.uns[key] = {
+        "params": {name: value for name, value in panel.params.items() if value is not None},
+        "genes": panel.genes.set_axis([str(i) for i in range(len(panel.genes))]),
+        "recall": panel.recall,
+        "explained": panel.explained,
+        "explained_bound": panel.explained_bound,
+    }
+
+
+def read_panel(adata: AnnData, key: str) -> Panel:
+    """Return the panel in `uns[key]`; raise ValueError if there is none that is sound."""
+    check_adata(adata)
+    stored = adata.uns.get(key)
+    if not _holds_panel(stored):
+        raise InputError(
+            field_term("uns", key), " holds no panel: ",
+            Term("panel first", text=f"run ksparse.tl.panel(adata, n_genes, key_added={key!r})"),
+            " first.",
+        )  # fmt: skip
+    genes, recall = stored["genes"], stored["recall"]
+    with sound(field_term("uns", key), PANEL_AGAIN):
+        if not hasattr(genes, "columns") or not hasattr(recall, "columns"):
+            raise UnsoundError("genes and recall must be tables")
+        check_stored({str(name): np.asarray(genes[name]) for name in genes}, GENE_RULES, {})
+        shares = {name: Rule("number", least=0)
+                  for name in ("explained", "explained_bound")}  # fmt: skip
+        check_stored(stored, shares, {})
+    return Panel(
+        genes, recall, float(stored["explained"]), float(stored["explained_bound"]),
+        dict(stored.get("params", {})),
+    )  # fmt: skip
 
 
 def panel_columns(adata: AnnData) -> NDArray[np.intp] | None:

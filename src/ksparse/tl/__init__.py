@@ -3,6 +3,7 @@
 from ksparse.tl._embed import embed
 from ksparse.tl._fit import ksparse
 from ksparse.tl._gates import gates, get_gates
+from ksparse.tl._panel import panel
 from ksparse.tl._panel_evaluation import evaluate_panel, panel_curve
 from ksparse.tl._path import path
 from ksparse.tl._predict import predict
@@ -14,6 +15,7 @@ __all__ = [
     "gates",
     "get_gates",
     "ksparse",
+    "panel",
     "panel_curve",
     "path",
     "predict",

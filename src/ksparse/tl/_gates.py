@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError, Term, warn
-from ksparse._names import repeated
+from ksparse._errors import InputError, Term
 from ksparse.panel.gates import MAX_FEATURES, Gates, find_gates
 from ksparse.params import check_integer
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.genes import allowed_genes, gene_places
 from ksparse.scverse.labels import group_order, label_column
 from ksparse.scverse.panels import check_gates_key, panel_columns, read_gates, write_gates
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = ["gates", "get_gates"]
-
-# Names in a message.
-MOST_NAMED = 10
 
 
 def gates(
@@ -168,10 +165,10 @@ def _columns(
     adata: AnnData, genes: Any, allowed: Any, mask_var: Any
 ) -> tuple[NDArray[np.intp], bool]:
     """Return the places of the genes to search, in order, and whether they were chosen."""
-    chosen = panel_columns(adata) if genes is None else _places(adata, "genes", genes)
+    chosen = panel_columns(adata) if genes is None else gene_places(adata, "genes", genes)
     columns = np.arange(adata.n_vars) if chosen is None else chosen
     if allowed is not None:
-        columns = columns[np.isin(columns, _allowed(adata, allowed))]
+        columns = columns[np.isin(columns, allowed_genes(adata, allowed, stacklevel=3))]
     if (masked := selected_columns(adata, mask_var)) is not None:
         columns = columns[np.isin(columns, masked)]
     if not columns.size:
@@ -181,52 +178,3 @@ def _columns(
             "part.",
         )  # fmt: skip
     return columns, chosen is not None
-
-
-def _names(name: str, values: Any) -> list[str]:
-    if isinstance(values, str):
-        raise InputError(Term(name, values), " must be a sequence of names, such as a list.")
-    try:
-        out = [str(value) for value in values]
-    except TypeError:
-        raise InputError(Term(name, values), " must be a sequence of names.") from None
-    if not out:
-        raise InputError(Term(name), " is empty: give at least one name.")
-    return out
-
-
-def _places(adata: AnnData, name: str, genes: Any) -> NDArray[np.intp]:
-    """Return the places of genes; raise ValueError if some are unknown or repeated."""
-    names = _names(name, genes)
-    if again := repeated(names):
-        raise InputError(
-            Term(name), f" has {len(again)} repeated names (the first is {again[0]!r}): name each "
-            "once.",
-        )  # fmt: skip
-    places = np.asarray(adata.var_names.get_indexer(names), dtype=np.intp)
-    unknown = [gene for gene, place in zip(names, places, strict=True) if place < 0]
-    if unknown:
-        more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
-        raise InputError(
-            f"{len(unknown)} of {len(names)} ", Term(name), " are not in ", Term("adata"),
-            f": {', '.join(repr(gene) for gene in unknown[:MOST_NAMED])}{more}.",
-        )  # fmt: skip
-    return places
-
-
-def _allowed(adata: AnnData, allowed: Any) -> NDArray[np.intp]:
-    """Return the places of the genes that may be used."""
-    if isinstance(allowed, str):
-        places = selected_columns(adata, allowed, "allowed")
-        assert places is not None
-        return places
-    names = _names("allowed", allowed)
-    places = np.asarray(adata.var_names.get_indexer(names), dtype=np.intp)
-    n_unknown = int((places < 0).sum())
-    if n_unknown:
-        # A list of all surface proteins, say, always has some that were not measured.
-        warn(
-            f"{n_unknown} of {len(names)} ", Term("allowed"), " genes are not in ", Term("adata"),
-            ", and are not used.", stacklevel=4,
-        )  # fmt: skip
-    return places[places >= 0]

@@ -104,11 +104,9 @@ def evaluate_panel(
     >>> import ksparse as ks
     >>> adata = ks.simulate.simulate_counts(200, 300, 3, random_state=0).to_anndata()
     >>> genes = adata.var_names[:20]
-    >>> ks.tl.evaluate_panel(
-    ...     adata, genes, "label", normalize="log1p", compare=False, random_state=0
-    ... )
+    >>> ks.tl.evaluate_panel(adata, genes, "label", normalize="log1p", random_state=0)
     >>> list(adata.uns["panel_evaluation"]["scores"]["method"])
-    ['panel', 'panel', 'random', 'random']
+    ['panel', 'panel', 'random', 'random', 'ksparse', 'ksparse']
     """
     check_adata(adata)
     check_new_field(adata, key_added)
@@ -196,11 +194,10 @@ def panel_curve(
     >>> import ksparse as ks
     >>> adata = ks.simulate.simulate_counts(200, 300, 3, random_state=0).to_anndata()
     >>> curve = ks.tl.panel_curve(
-    ...     adata, "label", n_genes=[5, 20], ours=False, rivals=["hvg"], normalize="log1p",
-    ...     random_state=0,
+    ...     adata, "label", n_genes=[5, 20], rivals=["hvg"], normalize="log1p", random_state=0
     ... )
-    >>> curve["n_genes"].tolist(), curve["classifier"].tolist()
-    ([5, 5, 20, 20], ['logistic', '5nn', 'logistic', '5nn'])
+    >>> curve["n_genes"].tolist(), curve["method"].tolist()[::4]
+    ([5, 5, 20, 20, 5, 5, 20, 20], ['ksparse', 'hvg'])
     """
     check_adata(adata)
     check_new_field(adata, key_added)

@@ -1,0 +1,68 @@
+"""How well each group is found on cells that had no part in choosing the features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ksparse._tables import as_table
+from ksparse.matrix import Ints
+from ksparse.matrix.sources import select_rows
+from ksparse.panel._training import halve
+from ksparse.panel.scoring import CLASSIFIERS, Groups, sample_cells, score_panel
+
+__all__ = ["held_out_recall", "lost_groups"]
+
+# Cells that are used at most, drawn at random: half to choose with, half to score.
+MAX_CELLS = 10_000
+
+
+def held_out_recall(
+    X: Any, groups: Groups, choose: Callable[[Any, Ints], Ints], rng: np.random.RandomState
+) -> Any:
+    """Return the recall of each group by features that are chosen without the cells scored.
+
+    Features are chosen, and classifiers fitted, on half of the cells of every group; the other
+    half is scored. So the features are not those of a panel that is chosen with all cells: the
+    figures are for panels that are chosen in the same way, with half as many cells.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or blocks, samples x features
+        The data.
+    groups : Groups
+        What is to be told apart; every group has at least 4 samples.
+    choose : callable
+        ``choose(X, codes)`` returns the features for some samples and their groups.
+    rng : RandomState
+        Random numbers for the halves.
+
+    Returns
+    -------
+    DataFrame
+        One row for each group: n_cells that were scored, chance (its share of the cells: the
+        recall of guesses in proportion to the sizes), and the recall of each classifier.
+    """
+    groups = sample_cells(groups, MAX_CELLS, rng)
+    data = X if groups.rows.size == X.shape[0] else select_rows(X, groups.rows)
+    fitted, held_out = halve(groups.codes, len(groups.names), rng)
+    features = choose(select_rows(data, fitted), groups.codes[fitted])
+    scores = score_panel(data, groups, [(fitted, held_out)], [features])
+    table = as_table(
+        {
+            "n_cells": np.bincount(groups.codes[held_out], minlength=len(groups.names)),
+            "chance": groups.sizes / groups.codes.size,
+            **{name: scores.recall[name][0] for name in CLASSIFIERS},
+        }
+    )
+    return table.set_axis(groups.names).rename_axis("group")
+
+
+def lost_groups(recall: Any) -> list[str]:
+    """Return the groups that no classifier finds better than chance (by two standard errors)."""
+    best = np.max([recall[name] for name in CLASSIFIERS], axis=0)
+    chance = recall["chance"].to_numpy()
+    error = np.sqrt(chance * (1 - chance) / recall["n_cells"].to_numpy())
+    return [str(name) for name in recall.index[best <= chance + 2 * error]]

@@ -1,0 +1,95 @@
+"""Genes that users name: their places in an AnnData object."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse._errors import InputError, Term, warn
+from ksparse._names import listed, repeated
+from ksparse.scverse.expression import listed_choices, selected_columns
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["allowed_genes", "gene_costs", "gene_places", "matching_genes"]
+
+
+def _names(name: str, values: Any) -> list[str]:
+    if isinstance(values, str):
+        raise InputError(Term(name, values), " must be a sequence of names, such as a list.")
+    try:
+        out = [str(value) for value in values]
+    except TypeError:
+        raise InputError(Term(name, values), " must be a sequence of names.") from None
+    if not out:
+        raise InputError(Term(name), " is empty: give at least one name.")
+    return out
+
+
+def gene_places(adata: AnnData, name: str, genes: Any) -> NDArray[np.intp]:
+    """Return the places of genes; raise ValueError if some are unknown or repeated.
+
+    `name` is the parameter that holds them.
+    """
+    names = _names(name, genes)
+    if again := repeated(names):
+        raise InputError(
+            Term(name), f" has {len(again)} repeated names (the first is {again[0]!r}): name each "
+            "once.",
+        )  # fmt: skip
+    places = np.asarray(adata.var_names.get_indexer(names), dtype=np.intp)
+    if unknown := [repr(gene) for gene, place in zip(names, places, strict=True) if place < 0]:
+        raise InputError(
+            f"{len(unknown)} of {len(names)} ", Term(name), " are not in ", Term("adata"),
+            f": {listed(unknown)}.",
+        )  # fmt: skip
+    return places
+
+
+def allowed_genes(adata: AnnData, allowed: Any, *, stacklevel: int = 2) -> NDArray[np.intp]:
+    """Return the places of genes that may be used, from names or a column of `var`.
+
+    Names that are not in `adata` are counted in a warning: a list of all surface proteins, say,
+    always has some that were not measured.
+    """
+    if isinstance(allowed, str):
+        places = selected_columns(adata, allowed, "allowed")
+        assert places is not None
+        return places
+    names = _names("allowed", allowed)
+    places = np.asarray(adata.var_names.get_indexer(names), dtype=np.intp)
+    if n_unknown := int((places < 0).sum()):
+        warn(
+            f"{n_unknown} of {len(names)} ", Term("allowed"), " genes are not in ", Term("adata"),
+            ", and are not used.", stacklevel=stacklevel + 1,
+        )  # fmt: skip
+    return places[places >= 0]
+
+
+def matching_genes(adata: AnnData, name: str, pattern: Any) -> NDArray[np.intp]:
+    """Return the places of the genes in whose names a regular expression is found."""
+    try:
+        search = re.compile(pattern).search
+    except (re.error, TypeError, RecursionError) as error:
+        raise InputError(Term(name, pattern), f" is no regular expression: {error}.") from None
+    return np.flatnonzero([search(str(gene)) is not None for gene in adata.var_names])
+
+
+def gene_costs(adata: AnnData, name: str, column: Any) -> NDArray[np.float64]:
+    """Return numbers >= 0 from a column of `var`."""
+    if not isinstance(column, str) or column not in adata.var:
+        raise InputError(
+            Term(name, column), " is not a column of ", Term("adata.var"),
+            f": {listed_choices(adata.var)}.",
+        )  # fmt: skip
+    values = adata.var[column]
+    if values.dtype.kind not in "iuf" or values.isna().any() or (values < 0).any():
+        raise InputError(
+            Term(name, column), " must hold a number >= 0 for each gene (0: keep, infinity: "
+            "exclude).",
+        )  # fmt: skip
+    return np.asarray(values, dtype=np.float64)

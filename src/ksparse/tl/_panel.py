@@ -1,0 +1,331 @@
+"""Choose a panel of genes for the groups of cells of an AnnData object."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ksparse._errors import InputError, InputWarning, Term, warn
+from ksparse._names import listed
+from ksparse._tables import as_table
+from ksparse.estimator import KSparse
+from ksparse.matrix.sources import select_rows
+from ksparse.panel.recall import held_out_recall, lost_groups
+from ksparse.panel.scoring import Groups, read_groups
+from ksparse.panel.selector import PanelSelector
+from ksparse.params import check_integer, check_seed
+from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.genes import allowed_genes, gene_costs, gene_places, matching_genes
+from ksparse.scverse.panel_evaluation import group_column
+from ksparse.scverse.panels import Panel, check_panel_key, cluster_column, write_panel
+from ksparse.scverse.schema import check_adata, check_key, copy_adata
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["panel"]
+
+# Two cells to choose genes with, and two to score them.
+LEAST_CELLS = 4
+# What we call the parameters of the selector.
+NAMES = {"n_features": "n_genes", "min_per_class": "min_per_group"}
+
+
+def panel(
+    adata: AnnData,
+    n_genes: int,
+    *,
+    groupby: str | None = None,
+    n_clusters: int | None = None,
+    keep: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+    exclude_pattern: str | None = None,
+    allowed: str | Iterable[str] | None = None,
+    costs: str | None = None,
+    min_per_group: int = 1,
+    extend: Iterable[str] | None = None,
+    layer: str | None = None,
+    normalize: str | None = None,
+    mask_var: Any = None,
+    key_added: str = "panel",
+    random_state: int | np.random.RandomState | None = None,
+    copy: bool = False,
+) -> AnnData | None:
+    """Choose a panel: the few genes that together tell groups of cells apart.
+
+    Genes are taken one after the other, each the one that explains most of what those before
+    leave of the groups; every group counts the same, however many cells it has. See
+    `ksparse.panel.PanelSelector`. `ksparse.tl.gates` and `ksparse.pl.panel` use the panel.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Cells x genes.
+    n_genes : int
+        How many genes in all, with those of `keep` and `extend`.
+    groupby : str, optional
+        Column of `adata.obs` with the groups. Cells without one, and groups of fewer than 4
+        cells, are left out, with a warning.
+    n_clusters : int, optional
+        Without `groupby`: find so many clusters by `ksparse.KSparse`, with all genes of
+        `mask_var`, and choose the panel for them.
+    keep : iterable of str, optional
+        Genes that the panel has in any case, before all others, also if `allowed`,
+        `exclude_pattern` or `mask_var` would leave them out.
+    exclude : iterable of str, optional
+        Genes that the panel never has.
+    exclude_pattern : str, optional
+        Nor those in whose name this regular expression is found, such as ``r"^MT-|^RP[LS]"``.
+    allowed : str or iterable of str, optional
+        Genes for which there are, for example, probes: a column of `adata.var` with True and
+        False, or names. Others are not used. Names that are not in `adata` are counted in a
+        warning.
+    costs : str, optional
+        Column of `adata.var` with the cost of each gene, by which its gain is divided. 0: keep;
+        infinity: exclude.
+    min_per_group : int, default=1
+        For each group, at least so many genes of the panel have their largest mean in it.
+    extend : iterable of str, optional
+        An existing panel: all of its genes are kept.
+    layer, normalize, mask_var
+        As in `ksparse.tl.ksparse`.
+    key_added : str, default="panel"
+        Under which name to write the results.
+    random_state : int, RandomState or None
+        Seed of the halves for the recall, and of the clusters.
+    copy : bool, default=False
+        Whether to return a copy with the results, and leave `adata` as it is.
+
+    Returns
+    -------
+    AnnData or None
+        None unless `copy`. These fields are written:
+
+    `.var[key_added]` : bool
+        Which genes are in the panel.
+    `.var[key_added + "_rank"]` : float
+        1 for the first gene, 2 for the second; NaN for genes that are not in the panel.
+    `.obs[key_added + "_clusters"]` : categorical of str
+        The clusters, if there is no `groupby`.
+    `.uns[key_added]["genes"]` : DataFrame
+        In the order of selection: gene, rank; gain, by which the gene raised the share of the
+        groups that is explained, and explained, that share; group, for which the gene was
+        chosen: of what those before it left, it explains most of this group; direction ("up" or
+        "down"); difference, its mean in the group minus the mean over the other groups; why, a
+        sentence that says so.
+    `.uns[key_added]["recall"]` : DataFrame
+        For each group n_cells, chance, and the recall of logistic regression and of 5 nearest
+        neighbours on held-out cells: logistic, 5nn. The cells that are scored have no part in the
+        choice: for this table the panel is chosen again, in the same way, on half of the cells
+        of every group (of at most 10,000), and the other half is scored. Clusters that were
+        found in the same cells are found again more easily than groups that were given.
+        Groups that are found no better than by chance are named in a warning.
+    `.uns[key_added]["explained"]`, `["explained_bound"]` : float
+        The share of the groups that the panel explains, and that which all candidates would.
+    `.uns[key_added]["params"]` : dict
+        groupby, layer, normalize and what else was given (keep holds `extend`, too; without
+        lists of genes that are excluded or allowed).
+
+    Examples
+    --------
+    >>> import ksparse as ks
+    >>> adata = ks.simulate.simulate_counts(300, 200, 3, random_state=0).to_anndata()
+    >>> ks.tl.panel(adata, 6, groupby="label", normalize="log1p", random_state=0)
+    >>> int(adata.var["panel"].sum()), adata.uns["panel"]["genes"].shape
+    (6, (6, 8))
+    >>> ax = ks.pl.panel(adata)
+    """
+    check_adata(adata)
+    check_key("key_added", key_added)
+    check_panel_key(adata, key_added)
+    check_gene_names(adata)
+    rng = check_seed(random_state)
+    n_genes = check_integer("n_genes", n_genes, 1)
+    columns, kept = _columns(adata, keep, extend, exclude, exclude_pattern, allowed, mask_var)
+    options: dict[str, Any] = {
+        "keep": np.searchsorted(columns, kept),
+        "costs": None if costs is None else gene_costs(adata, "costs", costs)[columns],
+        "min_per_class": check_integer("min_per_group", min_per_group, 0),
+    }
+    column = None if groupby is None else group_column(adata, groupby)
+    if copy:
+        adata = copy_adata(adata)
+    clusters = None
+    if column is None:
+        clusters = column = _clusters(adata, n_clusters, layer, normalize, mask_var, rng)
+        groupby = cluster_column(key_added)
+    groups = read_groups(column, adata.n_obs, least=LEAST_CELLS)
+    _check_number(n_genes, kept.size, len(groups.names), min_per_group)
+    with warnings.catch_warnings():
+        if clusters is not None:
+            warnings.simplefilter("ignore", InputWarning)  # they were told with the clusters
+        X, normalized = read_expression(adata, layer, normalize, columns=columns)
+    chosen = select_rows(X, groups.rows)
+    model = _fitted(PanelSelector(n_genes, **options), chosen, groups.codes)
+    own = Groups(np.arange(groups.rows.size), groups.codes, groups.names)
+    recall = held_out_recall(chosen, own, lambda X, y: _chosen_again(n_genes, options, X, y), rng)
+    _warn_lost(recall)
+    params = {"groupby": groupby, "layer": layer, "normalize": normalized, "n_genes": n_genes,
+              "min_per_group": min_per_group, "n_clusters": n_clusters, "costs": costs,
+              "exclude_pattern": exclude_pattern,
+              "keep": np.asarray(adata.var_names[kept], dtype=str) if kept.size else None,
+              "allowed": allowed if isinstance(allowed, str) else None,
+              "mask_var": mask_var if isinstance(mask_var, str) else None}  # fmt: skip
+    names = np.asarray(adata.var_names[columns], dtype=object)
+    table = _gene_table(model, names, groups, columns, kept)
+    result = Panel(table, recall, float(model.explained_[-1]), model.explained_bound_, params)
+    write_panel(adata, key_added, result, clusters)
+    return adata if copy else None
+
+
+def _columns(
+    adata: AnnData, keep: Any, extend: Any, exclude: Any, pattern: Any, allowed: Any, mask_var: Any
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the genes that may be in the panel, and of those that are kept."""
+    kept = np.unique(
+        np.concatenate(
+            [gene_places(adata, name, genes)
+             for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
+            or [np.empty(0, dtype=np.intp)]
+        )
+    )  # fmt: skip
+    may = np.ones(adata.n_vars, dtype=bool)
+    if (masked := selected_columns(adata, mask_var)) is not None:
+        may &= np.isin(np.arange(may.size), masked)
+    if allowed is not None:
+        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
+    if pattern is not None:
+        may[matching_genes(adata, "exclude_pattern", pattern)] = False
+    may[kept] = True
+    if exclude is not None:
+        never = gene_places(adata, "exclude", exclude)
+        if (both := np.intersect1d(kept, never)).size:
+            raise InputError(
+                f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"), " and in ",
+                Term("exclude"), f": {listed([repr(str(adata.var_names[j])) for j in both])}. "
+                "Leave them out of one.",
+            )  # fmt: skip
+        may[never] = False
+    if not may.any():
+        raise InputError(
+            Term("allowed"), ", ", Term("exclude"), ", ", Term("exclude_pattern"), " and ",
+            Term("mask_var"), f" leave 0 of {may.size} genes: let some take part.",
+        )  # fmt: skip
+    return np.flatnonzero(may), kept
+
+
+def _clusters(
+    adata: AnnData, n_clusters: int | None, layer: Any, normalize: Any, mask_var: Any, rng: Any
+) -> NDArray[Any]:
+    if n_clusters is None:
+        raise InputError(
+            "A panel needs groups of cells: give ", Term("groupby"), ", a column of ",
+            Term("adata.obs"), ", or ", Term("n_clusters"), " to find clusters.",
+        )  # fmt: skip
+    X, _ = read_expression(
+        adata, layer, normalize, columns=selected_columns(adata, mask_var), stacklevel=3
+    )
+    return np.asarray(KSparse(n_clusters, random_state=rng).fit(X).labels_)
+
+
+def _check_number(n_genes: int, n_kept: int, n_groups: int, min_per_group: int) -> None:
+    if n_kept > n_genes:
+        raise InputError(
+            Term("keep"), " and ", Term("extend"), f" have {n_kept} genes, more than ",
+            Term("n_genes", n_genes), ", which counts them: ask for more, or keep fewer.",
+        )  # fmt: skip
+    if n_genes < n_groups * min_per_group:
+        raise InputError(
+            Term("n_genes", n_genes), f" is too small for {n_groups} groups with ",
+            Term("min_per_group", min_per_group), f": ask for at least {n_groups * min_per_group} "
+            "genes, or for fewer of each group.",
+        )  # fmt: skip
+
+
+def _renamed(message: InputError | InputWarning) -> list[str | Term]:
+    """Return a message of the selector with the names of our parameters."""
+    return [Term(NAMES[part.name], part.value)
+            if isinstance(part, Term) and part.has_value and part.name in NAMES else part
+            for part in message.parts]  # fmt: skip
+
+
+def _fitted(model: PanelSelector, X: Any, codes: NDArray[np.intp]) -> PanelSelector:
+    """Return the fitted selector; what it says names our parameters."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(X, codes)
+        except InputError as error:
+            raise InputError(*_renamed(error)) from None
+    for warning in caught:
+        if isinstance(warning.message, InputWarning):
+            warn(*_renamed(warning.message), stacklevel=3)
+        else:
+            warnings.warn(warning.message, stacklevel=3)
+    return model
+
+
+def _chosen_again(
+    n_genes: int, options: dict[str, Any], X: Any, codes: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return the genes that are chosen for some of the cells, in silence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        try:
+            model = PanelSelector(n_genes, **options).fit(X, codes)
+        except InputError:
+            # In half of the cells kept genes may be highest in other groups, so that the
+            # places that are left do not suffice for every group.
+            model = PanelSelector(n_genes, **options | {"min_per_class": 0}).fit(X, codes)
+    return model.features_
+
+
+def _warn_lost(recall: Any) -> None:
+    if lost := lost_groups(recall):
+        best = recall[["logistic", "5nn"]].max(axis=1)
+        shown = [f"{name!r} ({best[name]:.2f}, by chance {recall['chance'][name]:.2f})"
+                 for name in lost]  # fmt: skip
+        warn(
+            f"No panel of these genes tells {len(lost)} of {len(recall)} groups from the others; "
+            f"their recall on held-out cells is that of chance: {listed(shown)}. Allow more genes, "
+            "or merge groups.", stacklevel=3,
+        )  # fmt: skip
+
+
+def _gene_table(
+    model: PanelSelector,
+    names: NDArray[Any],
+    groups: Groups,
+    columns: NDArray[np.intp],
+    kept: NDArray[np.intp],
+) -> Any:
+    """Return one row for each gene of the panel, in the order of selection."""
+    means = np.asarray(model.class_means_, dtype=np.float64)
+    places, group = np.arange(model.features_.size), model.best_class_
+    inside = means[group, places]
+    outside = (means.sum(axis=0) - inside) / (len(means) - 1)
+    given = np.isin(columns[model.features_], kept)
+    labels = [groups.names[g] for g in group]
+    up = model.direction_ > 0
+    why = [
+        f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in {labels[i]} (mean "
+        f"{inside[i]:.3g}) than in others ({outside[i]:.3g}); explains {model.gains_[i]:.1%} more "
+        "of the groups."
+        for i in places
+    ]
+    return as_table(
+        {
+            "gene": names[model.features_],
+            "rank": places + 1,
+            "gain": model.gains_,
+            "explained": model.explained_,
+            "group": np.array(labels, dtype=object),
+            "direction": np.where(up, "up", "down").astype(object),
+            "difference": inside - outside,
+            "why": np.array(why, dtype=object),
+        }
+    )

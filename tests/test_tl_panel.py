@@ -1,0 +1,217 @@
+"""ksparse.tl.panel: genes for the groups of cells of AnnData."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse as sp
+
+import ksparse as ks
+from conftest import make_clusters, seeds
+from ksparse._errors import InputError, InputWarning
+from ksparse.panel import PanelSelector
+from ksparse.scverse.panels import read_panel
+
+anndata = pytest.importorskip("anndata")
+
+
+def make_cells(seed=0, **options):
+    X, y, _ = make_clusters(seed, **{"sizes": (80, 60, 40), "shift": 3.0, **options})
+    adata = anndata.AnnData(sp.csr_matrix(np.maximum(X, 0).astype(np.float32)))
+    adata.var_names = [f"MT-{j}" if j in (0, 5) else f"g{j}" for j in range(adata.n_vars)]
+    adata.obs["type"] = pandas.Categorical.from_codes(y, ["T/NK", "B", "Mono"])
+    return adata
+
+
+@pytest.fixture
+def cells():
+    return make_cells()
+
+
+def genes_of(adata, key="panel"):
+    return read_panel(adata, key).genes["gene"].tolist()
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_the_panel_is_that_of_the_selector_and_survives_a_file(seed, tmp_path):
+    cells = make_cells(seed)
+    ks.tl.panel(cells, 9, groupby="type", random_state=0)
+    expected = PanelSelector(9, min_per_class=1).fit(cells.X, cells.obs["type"].cat.codes)
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    for adata in (cells, anndata.read_h5ad(tmp_path / "cells.h5ad")):
+        panel = read_panel(adata, "panel")
+        table = panel.genes
+        assert table["gene"].tolist() == cells.var_names[expected.features_].tolist()
+        assert table["rank"].tolist() == list(range(1, 10))
+        np.testing.assert_allclose(table["explained"], expected.explained_)
+        assert (table["direction"] == "up").all()
+        names = np.array(["T/NK", "B", "Mono"])
+        assert table["group"].tolist() == names[expected.features_ // 5].tolist()
+        first, group = table["gene"].iloc[0], table["group"].iloc[0]
+        means = adata[:, first].to_df().groupby(adata.obs["type"], observed=True).mean()[first]
+        assert table["difference"].iloc[0] == pytest.approx(
+            means[group] - means.drop(group).mean(), rel=1e-4
+        )
+        assert table["why"].iloc[0].startswith(f"higher in {group} (mean ")
+        assert panel.recall.index.tolist() == ["T/NK", "B", "Mono"]
+        assert panel.recall["n_cells"].tolist() == [40, 30, 20]
+        assert (panel.recall[["logistic", "5nn"]] > 0.9).all(axis=None)
+        assert panel.explained == pytest.approx(expected.explained_[-1])
+        assert panel.explained <= panel.explained_bound
+        assert panel.params["groupby"] == "type" and "layer" not in panel.params
+        assert adata.var["panel"].sum() == 9
+        ranked = adata.var["panel_rank"].dropna().sort_values()
+        assert ranked.index.tolist() == table["gene"].tolist()
+        assert adata.var["panel_rank"].isna().sum() == 51
+
+
+def test_gates_and_pictures_use_the_panel(cells):
+    pytest.importorskip("matplotlib").use("Agg")
+    cells.layers["counts"] = np.round(np.expm1(cells.X.toarray()))
+    ks.tl.panel(cells, 6, groupby="type", layer="counts", normalize="log1p", random_state=0)
+    ks.tl.gates(cells, "type", layer="counts", normalize="log1p", random_state=0)
+    assert set(ks.tl.get_gates(cells).names) <= set(genes_of(cells))
+    ax = ks.pl.panel(cells)  # groups, layer and normalisation are those of the panel
+    assert {label.get_text() for label in ax.get_xticklabels()} == set(genes_of(cells))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["T/NK", "B", "Mono"]
+    ks.tl.evaluate_panel(cells, "panel", "type", n_random=0, compare=False, random_state=0)
+
+
+def test_wishes(cells):
+    ks.tl.panel(cells, 6, groupby="type", keep=["g40"], extend=["g30", "g1"],
+                exclude=["g2", "g7"], exclude_pattern="^MT-", random_state=0)  # fmt: skip
+    genes = genes_of(cells)
+    assert len(genes) == 6 and set(genes[:3]) == {"g40", "g30", "g1"}
+    assert not {"g2", "g7", "MT-0", "MT-5"} & set(genes)
+    table = cells.uns["panel"]["genes"]
+    assert table["why"].str.startswith("Kept; ").tolist() == [True] * 3 + [False] * 3
+    cells.var["probe"] = np.arange(60) % 2 == 1
+    cells.var["price"] = np.where(np.arange(60) < 5, 1e6, 1.0)
+    ks.tl.panel(cells, 6, groupby="type", allowed="probe", key_added="probes", random_state=0)
+    assert cells.var["probe"][genes_of(cells, "probes")].all()
+    with pytest.warns(InputWarning, match="1 of 9 allowed genes are not in adata") as caught:
+        ks.tl.panel(cells, 4, groupby="type", keep=["g50"], min_per_group=0, key_added="list",
+                    allowed=["none", *cells.var_names[[0, 1, 2, 3, 5, 6, 10, 11]]],
+                    random_state=0)  # fmt: skip
+    assert caught[0].filename == __file__
+    assert genes_of(cells, "list")[0] == "g50"
+    ks.tl.panel(cells, 6, groupby="type", costs="price", min_per_group=0, key_added="cheap",
+                random_state=0)  # fmt: skip
+    assert (cells.var["price"][genes_of(cells, "cheap")] == 1).all()
+
+
+def test_a_panel_is_replaced_and_an_extended_one_keeps_its_genes(cells):
+    ks.tl.panel(cells, 4, groupby="type", random_state=0)
+    before = genes_of(cells)
+    ks.tl.panel(cells, 8, groupby="type", extend=before, random_state=0)
+    assert set(genes_of(cells)[:4]) == set(before)
+    assert cells.var["panel"].sum() == 8
+
+
+def test_clusters_are_found_without_groups(cells):
+    pytest.importorskip("matplotlib").use("Agg")
+    copied = ks.tl.panel(cells, 6, n_clusters=3, random_state=0, copy=True)
+    assert "panel" not in cells.var
+    table = pandas.crosstab(copied.obs["panel_clusters"], copied.obs["type"])
+    assert (table.max(axis=1) > 0.95 * table.sum(axis=1)).all()
+    assert copied.uns["panel"]["params"]["groupby"] == "panel_clusters"
+    assert len(ks.pl.panel(copied).get_yticklabels()) == 3
+    ks.tl.panel(copied, 6, groupby="type", random_state=0)
+    assert "panel_clusters" not in copied.obs
+
+
+def test_groups_that_no_gene_marks_are_named(cells):
+    rng = np.random.default_rng(1)
+    types = cells.obs["type"].astype(object).to_numpy()
+    large = np.flatnonzero(types == "T/NK")
+    types[rng.choice(large, 20, replace=False)] = "same as T/NK"
+    cells.obs["finer"] = types
+    told = r"tells 1 of 4 groups .*: 'same as T/NK' \(0"
+    with pytest.warns(InputWarning, match=told) as caught:
+        ks.tl.panel(cells, 8, groupby="finer", random_state=0)
+    assert caught[0].filename == __file__
+
+
+def test_cells_without_a_group_and_tiny_groups_are_left_out(cells):
+    types = cells.obs["type"].astype(object).to_numpy()
+    types[:10] = None
+    types[10:13] = "tiny"
+    cells.obs["some"] = types
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ks.tl.panel(cells, 6, groupby="some", random_state=0)
+    messages = " ".join(str(warning.message) for warning in caught)
+    assert "10 of 180 cells have no group" in messages and "'tiny' (3)" in messages
+    assert "tiny" not in cells.uns["panel"]["recall"].index
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_the_recall_of_noise_is_that_of_chance(seed):
+    """The genes are chosen without the cells that are scored."""
+    rng = np.random.default_rng(seed)
+    adata = anndata.AnnData(rng.normal(size=(400, 2000)))
+    adata.obs["group"] = pandas.Categorical(rng.permutation(np.repeat(["a", "b"], 200)))
+    with pytest.warns(InputWarning, match="recall on held-out cells is that of chance"):
+        ks.tl.panel(adata, 20, groupby="group", random_state=seed)
+    recall = adata.uns["panel"]["recall"]
+    assert abs(recall["logistic"].mean() - 0.5) < 0.1
+
+
+def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
+    ks.tl.panel(cells, 6, groupby="type", random_state=0)
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    ks.tl.panel(backed, 6, groupby="type", key_added="again", random_state=0)
+    assert genes_of(backed, "again") == genes_of(cells)
+    pandas.testing.assert_frame_equal(backed.uns["again"]["recall"], cells.uns["panel"]["recall"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keep": ["g1", "x", "y"]}, "2 of 3 keep are not in adata: 'x', 'y'"),
+        ({"extend": ["z"]}, "1 of 1 extend are not in adata: 'z'"),
+        ({"exclude": "g1"}, "exclude='g1' must be a sequence of names"),
+        ({"keep": ["g1"], "exclude": ["g1"]}, "1 genes are in keep or extend and in exclude: 'g1'"),
+        (
+            {"keep": [f"g{j}" for j in range(10, 20)]},
+            "keep and extend have 10 genes, more than n_g",
+        ),
+        ({"exclude_pattern": "("}, r"exclude_pattern='\(' is no regular expression"),
+        ({"exclude_pattern": "."}, "leave 0 of 60 genes"),
+        ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
+        ({"costs": "nothing"}, "costs='nothing' is not a column of adata.var"),
+        ({"costs": "names"}, "costs='names' must hold a number >= 0"),
+        ({"n_genes": 2}, "n_genes=2 is too small for 3 groups with min_per_group=1"),
+        ({"n_genes": 0}, "n_genes=0 must be at least 1"),
+        ({"n_genes": 3, "keep": ["g1", "g2"]}, "min_per_group=1 asks for 2 .* n_genes=3 leaves 1"),
+        ({"groupby": None}, "give groupby, a column of adata.obs, or n_clusters"),
+        ({"groupby": "nothing"}, "groupby='nothing' is not a column"),
+        ({"key_added": "price"}, r"adata.var\['price'\] exists and was not written by"),
+    ],
+)
+def test_mistakes_are_told(cells, options, message):
+    cells.var["names"] = cells.var_names.astype(str)
+    cells.var["price"] = 1.0
+    with pytest.raises(InputError, match=message):
+        ks.tl.panel(cells, **{"n_genes": 6, "groupby": "type", **options})
+    assert "panel" not in cells.uns
+
+
+def test_a_damaged_panel_is_told(cells):
+    with pytest.raises(InputError, match="holds no panel: run ksparse.tl.panel"):
+        read_panel(cells, "panel")
+    ks.tl.panel(cells, 6, groupby="type", random_state=0)
+    cells.uns["panel"]["genes"] = cells.uns["panel"]["genes"].drop(columns="gain")
+    with pytest.raises(InputError, match=r"gain is missing.*run ksparse.tl.panel again"):
+        read_panel(cells, "panel")
+
+
+def test_too_few_genes_are_told_in_our_words(cells):
+    with pytest.warns(InputWarning, match=r"X has 8 features .* fewer than n_genes=9"):
+        ks.tl.panel(cells, 9, groupby="type", mask_var=np.isin(np.arange(60), range(8)),
+                    min_per_group=0, random_state=0)  # fmt: skip
+    assert cells.var["panel"].sum() == 8
