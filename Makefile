@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-speed bench-memory bench-paper bench-preset bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-paper bench-panels bench-preset bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -123,6 +123,10 @@ bench-accuracy: .venv/dev
 bench-speed: .venv/dev
 	$(BIN)/python benchmarks/speed.py
 
+# A fit while other processes keep all cores busy.
+bench-busy: .venv/dev
+	$(BIN)/python benchmarks/busy.py
+
 bench-memory: .venv/dev
 	$(BIN)/python benchmarks/memory.py
 
@@ -134,6 +138,16 @@ bench-paper: .venv/dev
 # The deviations of the paper's preset from the paper's text, one at a time (an hour).
 bench-preset: .venv/dev
 	$(BIN)/python benchmarks/paper_preset.py
+
+# Gene panels beside Wilcoxon markers, variable and random genes.
+bench-panels: .venv/dev
+	$(BIN)/python benchmarks/panels.py
+
+# What the rules and constants of the search are worth (an hour).
+bench-choices: .venv/dev
+	$(BIN)/python benchmarks/all_sets.py
+	$(BIN)/python benchmarks/choice.py
+	$(BIN)/python benchmarks/constants.py
 
 # Up to a million samples, in memory and in files; give SIZES="10000 100000" for others.
 SIZES ?= 10000 100000 1000000

@@ -1,6 +1,6 @@
 """Gene panels: ours, Wilcoxon markers, variable and random genes, on cells that had no part.
 
-python benchmarks/panels.py [--counts 10 20 50 100] [--splits 1] [sets ...]
+python benchmarks/panels.py [--counts 10 20 50 100] [--splits 1] [--sets ...]
 
 Genes are chosen on a stratified half of the cells. With these genes alone, logistic regression
 and 5 nearest neighbours are cross-validated on the other half; the figure is the balanced
@@ -17,7 +17,6 @@ import importlib.util
 import warnings
 
 import numpy as np
-from ksparse.panel.selector import PanelSelector
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
@@ -28,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from common import FILES, load
 from ksparse import KSparse
 from ksparse.panel.rivals import choose_features
+from ksparse.panel.selector import PanelSelector
 
 CLASSIFIERS = {
     "logistic": lambda: LogisticRegression(max_iter=2000),
@@ -113,7 +113,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--counts", type=int, nargs="+", default=[10, 20, 50, 100])
     parser.add_argument("--splits", type=int, default=1)
-    parser.add_argument("sets", nargs="*", default=list(FILES))
+    parser.add_argument("--sets", nargs="+", default=list(FILES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     methods = ["supervised", "Wilcoxon", "unsupervised", "Leiden + Wilcoxon", "variable", "random"]
@@ -138,8 +138,12 @@ def main():
                         table.setdefault((method, n, classifier), {}).setdefault(name, []).append(
                             value
                         )
-        print(name, {m: [round(100 * np.mean(table[m, n, c][name]), 1) for n in options.counts
-                         for c in CLASSIFIERS] for m in methods}, flush=True)  # fmt: skip
+        cells = "; ".join(
+            f"{method} " + " ".join(f"{100 * np.mean(table[method, n, c][name]):.1f}"
+                                    for n in options.counts for c in CLASSIFIERS)
+            for method in methods
+        )  # fmt: skip
+        print(f"{name}: {cells}", flush=True)
     print(f"\nMean of {len(next(iter(table.values())))} sets, logistic / 5-NN:\n")
     print("| genes chosen by | " + " | ".join(f"{n} genes" for n in options.counts) + " |")
     print("|---" * (len(options.counts) + 1) + "|")
