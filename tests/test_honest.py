@@ -217,3 +217,11 @@ def test_a_w_step_that_does_not_converge_warns():
     assert not model.converged_
     assert model.gap_ > model.solver_tol
     assert KSparse(3, **options).fit(X).converged_
+
+
+@pytest.mark.parametrize("seed", seeds(2, 5))
+def test_several_starts_depend_on_the_data_alone(seed):
+    X, _, _ = make_clusters(0, shift=1.0, n_features=200)
+    one, other = (KSparse(3, n_features=12, random_state=s).fit(X) for s in (None, seed))
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+    np.testing.assert_allclose(one.weights_, other.weights_, rtol=1e-3, atol=1e-6)

@@ -19,6 +19,7 @@ from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import check_data, n_passes
 from ksparse.params import DEFAULTS, PAPER, Inputs, read_inputs
 from ksparse.prediction import PredictionMixin, warn_unmet
+from ksparse.search.feature_count import SEED
 from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
 __all__ = ["DataMixin", "KSparse"]
@@ -139,15 +140,13 @@ class KSparse(
     sigma : float, default=150.0
         Width of the kernel of "spectral_kernel".
     memory_limit : int or str, optional
-        Memory for blocks of data that are read from files, in bytes or as text ("2GB"); by
-        default 1 GiB. Added to it is what is kept of each sample (about 7 numbers per
-        component), and 5,000 samples to compare several starts by.
+        Memory for blocks of data that are read from files, in bytes or as text ("2GB"); 1 GiB by
+        default. Added are about 7 numbers per sample and component, and 5,000 samples.
     checkpoint : path, optional
         A folder in which every finished loop is kept, also at the end. A run that was killed
-        goes on from there when started again with the same data and parameters; a folder of
-        another run raises an error.
+        goes on from there with the same data and parameters; one of another run is refused.
     random_state : int, RandomState or None, default=None
-        Seed. The same seed gives the same result, whatever the number of threads.
+        Seed; it has no effect where several starts are compared, as by default.
     verbose : int, default=0
         1 shows a progress bar on a terminal.
 
@@ -344,7 +343,10 @@ class KSparse(
         inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
         rng = check_random_state(self.random_state)
         with self._accompanied(inputs, rng) as (observer, rng):
-            prepared = prepare(inputs.matrix, inputs.settings.n_components, rng, observer=observer)
+            # Several starts are compared: then all depends on the data, and nothing on the seed.
+            several = str(self.init) == "auto" or len(inputs.settings.starts) > 1
+            own = check_random_state(SEED) if several else rng
+            prepared = prepare(inputs.matrix, inputs.settings.n_components, own, observer=observer)
             result = fit_prepared(prepared, inputs.settings, rng, observer=observer)
         labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
