@@ -84,11 +84,13 @@ def test_files_give_the_same_as_memory(tmp_path, kind, dtype, seed, m):
     np.testing.assert_allclose(model.project(stored), reference.project(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [
-    {"n_features": "auto"}, {"eta": 200.0}, {"scale": True, "n_features": 15},
-    {"n_features": 10, "max_labels": 2}, {"n_features": 10, "init": "spectral+dense"},
-    {"n_features": 10, "solver": "fista", "init": "pca"}, {"n_features": 12, "center": False},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize("options", thorough_params(
+    [{"n_features": "auto"}, {"n_features": 10, "max_labels": 2, "scale": True},
+     {"n_features": 12, "center": False}, {"n_features": 5, "selector": "forward"}],
+    [{"eta": 200.0}, {"scale": True, "n_features": 15}, {"n_features": 10, "max_labels": 2},
+     {"n_features": 10, "init": "spectral+dense"},
+     {"n_features": 10, "solver": "fista", "init": "pca"}],
+), ids=str)  # fmt: skip
 @pytest.mark.parametrize("m", thorough_params([600], [900]))
 def test_every_setting_gives_the_same(tmp_path, options, m):
     X = make(m=m)

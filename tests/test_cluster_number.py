@@ -212,6 +212,7 @@ def test_an_interrupt_keeps_the_numbers_that_are_done(monkeypatch, n_done):
     assert ("silhouette" in found.choices) == (n_done == 2)
 
 
+@pytest.mark.thorough
 def test_an_interrupt_of_one_method_keeps_the_others(monkeypatch):
     def stopping(*arguments):
         raise KeyboardInterrupt

@@ -275,7 +275,7 @@ def test_data_that_changed_are_run_again(simulated, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
-@pytest.mark.parametrize("size", thorough_params([10**8], [5 * 10**7]))
+@pytest.mark.parametrize("size", thorough_params([], [10**8, 5 * 10**7]))
 def test_memory_is_that_of_the_run_itself(size):
     """Importing the libraries alone takes some 300 MB: compare with what the child has."""
     program = (

@@ -114,6 +114,7 @@ def test_a_signal_is_not_lost_where_its_exception_is(
     assert run("run", cells, "-k", "3", "--genes", "5", "-o", tmp_path / "out") == 0
 
 
+@pytest.mark.thorough
 def test_an_interrupt_that_is_ignored_in_the_background_stays_ignored(cells, tmp_path):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what a process inherits from such a shell
     words = [sys.executable, "-m", "ksparse", "run", str(cells), "-k", "3", "--genes", "5"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Labels and features did not conv
 
 # A smaller example would cost hundreds of fits.
 PHASES = (Phase.explicit, Phase.generate)
-sampled = settings(max_examples=examples(3, 10), deadline=None, derandomize=True, phases=PHASES)
+sampled = settings(max_examples=examples(2, 10), deadline=None, derandomize=True, phases=PHASES)
 storages = st.sampled_from(list(ARRAY_KINDS))
 
 

@@ -15,7 +15,7 @@ import pandas
 import pytest
 
 import ksparse as ks
-from conftest import thorough_params
+from conftest import crossed, thorough_params
 from ksparse.io.files import plain_text
 from ksparse.metrics import summary
 from ksparse.report import write_report
@@ -120,6 +120,7 @@ def test_hostile_text_stands_only_in_json(hostile_file):
     assert {gene["name"] for gene in data["genes"]} & set(HOSTILE)
 
 
+@pytest.mark.thorough
 def test_fifty_thousand_cells_stay_under_5_mb(tmp_path):
     few = ks.simulate.simulate_counts(
         400, 150, 5, n_markers=30, zeros=0.2, random_state=0
@@ -427,8 +428,7 @@ def test_names_can_be_copied(visit, page_file):
     assert page.input_value("#search").split() == [gene["name"] for gene in genes]
 
 
-@pytest.mark.parametrize("width", [400, 800, 1500])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), crossed([400, 800, 1500], ["light", "dark"]))
 def test_it_fits_narrow_and_wide_screens_in_light_and_dark(
     visit, page_file, width, scheme, tmp_path
 ):

@@ -230,6 +230,7 @@ def test_the_report_is_about_the_clustered_cells(refined, tmp_path):
     assert data["path"]["n_features"] == [5, 10]
 
 
+@pytest.mark.thorough
 def test_the_path_is_that_of_the_cells_alone(grouped, alone):
     options = {"n_features": [5, 10], "normalize": "log1p", "labels": "label", "random_state": 0}
     path = ks.tl.path(grouped.copy(), 2, restrict_to=GROUPS, **options)
