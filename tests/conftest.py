@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,14 @@ def make_clusters(seed=0, sizes=(40, 30, 20), n_features=60, n_markers=5, shift=
 @pytest.fixture
 def clusters():
     return make_clusters()
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    """Close what a test has drawn: matplotlib warns of many open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

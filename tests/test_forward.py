@@ -98,7 +98,7 @@ def test_storage_type_and_weights_do_not_matter(seed):
 
 @pytest.mark.parametrize("seed", seeds(3, 10))
 def test_a_rare_cluster_has_a_feature_of_its_own(seed):
-    sizes = (200, 150, 100, 8)
+    sizes = (200, 150, 100, 15)
     X, truth, _ = make_clusters(seed, sizes=sizes, n_features=200, shift=6.0)
     model = KSparse(4, n_features=4, selector="forward", init=truth, random_state=0).fit(X)
     chosen = np.flatnonzero(model.get_support())
