@@ -8,12 +8,14 @@ import scipy.sparse as sp
 
 import ksparse as ks
 from conftest import make_clusters, thorough_params
-from ksparse import KSparse
+from ksparse import KSparse, PanelSelector
 from ksparse.baselines import PCAKMeans, SparseKMeans
 from ksparse.matrix.sources import as_data
 from ksparse.normalise import counts_per_million, log_normalise
+from ksparse.panel import evaluate_panel, find_gates
 
 X = np.maximum(make_clusters(sizes=(20, 15, 10), n_features=30)[0], 0.0)
+GROUPS = np.repeat(["a", "b", "c"], [20, 15, 10])
 DAMAGES = {
     "index too large": ("indices", -1, 10**6),
     "index one too large": ("indices", 3, None),
@@ -58,6 +60,10 @@ USES = {
     "counts_per_million": lambda fitted, data: counts_per_million(data),
     "PCAKMeans": lambda fitted, data: PCAKMeans(3).fit(data),
     "SparseKMeans": lambda fitted, data: SparseKMeans(3).fit(data),
+    "PanelSelector": lambda fitted, data: PanelSelector(5).fit(data, GROUPS),
+    "PanelSelector.transform": lambda fitted, data: PanelSelector(5).fit(X, GROUPS).transform(data),
+    "evaluate_panel": lambda fitted, data: evaluate_panel(data, GROUPS, [0, 1, 2]),
+    "find_gates": lambda fitted, data: find_gates(data, GROUPS),
 }
 
 

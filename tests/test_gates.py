@@ -528,8 +528,11 @@ def test_groups_keep_their_order(cells, kind, groups):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"genes": ["g1", "CD3D", "CD4"]}, "2 of 3 genes are not in adata: 'CD3D', 'CD4'"),
-        ({"genes": [f"x{i}" for i in range(12)]}, "12 of 12 genes .*'x9' and 2 more"),
+        (
+            {"genes": ["g1", "CD3D", "CD4"]},
+            "2 of the 3 names in genes are not in adata: 'CD3D', 'CD4'",
+        ),
+        ({"genes": [f"x{i}" for i in range(12)]}, "12 of the 12 names in genes .*'x9' and 2 more"),
         ({"genes": ["g1", "g1"]}, "genes has 1 repeated names .the first is 'g1'"),
         ({"genes": "g1"}, "genes='g1' must be a sequence"),
         ({"genes": 3}, "genes=3 must be a sequence"),

@@ -508,8 +508,11 @@ def test_data_in_a_file_give_the_same(evaluated, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"genes": ["gene_1", "CD3E", "CD4"]}, "2 of 3 genes are not in .*: 'CD3E', 'CD4'"),
-        ({"genes": ["gene_1", "gene_1"]}, "genes names 1 genes more than once .'gene_1'."),
+        (
+            {"genes": ["gene_1", "CD3E", "CD4"]},
+            "2 of the 3 names in genes are not in .*: 'CD3E', 'CD4'",
+        ),
+        ({"genes": ["gene_1", "gene_1"]}, "genes has 1 repeated names .the first is 'gene_1'"),
         ({"genes": []}, "genes is empty"),
         ({"genes": "gene_1"}, "genes='gene_1' must be a list of names of genes"),
         ({"groupby": "kind"}, "groupby='kind' is not a column of adata.obs"),

@@ -537,3 +537,20 @@ def test_a_script_that_got_in_would_not_run(visit, page_file, tmp_path, browser)
     page.wait_for_selector("html[data-ready]")
     assert page.evaluate("window.hacked") is None
     page.close()
+
+
+def test_long_names_of_clusters_are_told_apart(visit, clustered, tmp_path):
+    adata = clustered.copy()
+    names = [
+        f"pyramidal neurons of the cortex,{i}"
+        for i in range(len(adata.obs["ksparse"].cat.categories))
+    ]
+    adata.obs["ksparse"] = adata.obs["ksparse"].cat.rename_categories(names)
+    page = visit(write_report(adata, tmp_path / "long.html"))
+    drawn = page.eval_on_selector_all(
+        "#dot-plot text title", "all => all.map(t => t.parentNode.childNodes[0].textContent)"
+    )
+    assert len({name for name in drawn if "…" in name}) == len(names)
+    heads = page.eval_on_selector_all("#gene-table th button", "all => all.map(b => b.textContent)")
+    assert len(set(heads)) == len(heads)
+    assert max(map(len, heads)) <= 14

@@ -172,8 +172,8 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": ["g1", "x", "y"]}, "2 of 3 keep are not in adata: 'x', 'y'"),
-        ({"extend": ["z"]}, "1 of 1 extend are not in adata: 'z'"),
+        ({"keep": ["g1", "x", "y"]}, "2 of the 3 names in keep are not in adata: 'x', 'y'"),
+        ({"extend": ["z"]}, "1 of the 1 names in extend are not in adata: 'z'"),
         ({"exclude": "g1"}, "exclude='g1' must be a sequence of names"),
         ({"keep": ["g1"], "exclude": ["g1"]}, "1 genes are in keep or extend and in exclude: 'g1'"),
         (

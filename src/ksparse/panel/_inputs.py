@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,10 @@ from ksparse.metrics import label_codes
 from ksparse.panel._training import Rules
 from ksparse.params import check_integer, is_number
 
-__all__ = ["check_rules", "feature_names", "is_missing", "listed", "read_groups"]
+__all__ = ["check_rules", "feature_names", "is_missing", "read_groups"]
 
 # Gates of more conditions than this are no sheet for a laboratory.
 LONGEST = 4
-# Names in a message.
-MOST_NAMED = 10
 
 
 def check_rules(max_genes: Any, beta: Any, n_candidates: Any) -> Rules:
@@ -92,9 +90,3 @@ def is_missing(label: Any) -> bool:
         return True
     same = label == label
     return not (isinstance(same, bool | np.bool_) and same)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names for a message, the first ones if there are many."""
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._names import listed
 from ksparse._tables import as_table
 from ksparse.matrix.sources import check_data, check_values
 from ksparse.panel._cuts import Condition
-from ksparse.panel._inputs import check_rules, feature_names, listed, read_groups
+from ksparse.panel._inputs import check_rules, feature_names, read_groups
 from ksparse.panel._training import (
     Conditions,
     Part,

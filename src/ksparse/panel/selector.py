@@ -15,6 +15,7 @@ from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.core.y_step import distances
 from ksparse.estimator import DataMixin, KSparse
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
+from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import (
     check_sample_weight,
     check_stored_values,
@@ -228,6 +229,7 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
         """
         check_is_fitted(self)
         if isinstance(X, np.ndarray) or not (is_stored(X) or hasattr(X, "var_names")):
+            check_indices(X)
             return super().transform(X)
         return columns_in_memory(self._validate(X, reset=False), np.sort(self.features_))
 

@@ -10,6 +10,12 @@ const percent = (value, digits = 0) => (value === null ? "–" : (100 * value).t
 
 const clusterName = (name) => (/^\d+$/.test(name) ? `cluster ${name}` : name); // users may have renamed them
 
+// Cut in the middle: names of clusters of one group differ at their end.
+function shortened(name, most) {
+  const letters = Array.from(name), half = (most - 1) / 2;
+  return letters.length <= most ? name : letters.slice(0, Math.floor(half)).join("") + "…" + letters.slice(-Math.ceil(half)).join("");
+}
+
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

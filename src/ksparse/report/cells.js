@@ -105,7 +105,7 @@ function nameGroups(context, style) {
   for (const index of order) {
     const [xs, ys] = places[index], full = groups()[index].name;
     if (!xs.length) continue;
-    const name = full.length > 18 ? full.slice(0, 17) + "…" : full;
+    const name = shortened(full, 18);
     const half = context.measureText(name).width / 2 + 5, width = context.canvas.clientWidth;
     const x = Math.min(Math.max(middle(xs), half + 2), width - half - 2);
     const y = Math.max(10, middle(ys) - (xs.length < 20 ? 17 : 0)); // few cells are not hidden by their name

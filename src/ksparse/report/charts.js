@@ -2,7 +2,8 @@
 function dotPlot() {
   const box = byId("dot-plot"), pairs = data.dots;
   if (!pairs.length) { byId("dots").hidden = true; return; }
-  const step = 26, left = 80, longest = Math.max(...pairs.map(([g]) => Math.min(16, data.genes[g].name.length)));
+  const names = data.clusters.map((cluster) => shortened(clusterName(cluster.name), 26));
+  const step = 26, left = Math.max(80, 28 + 7.2 * Math.max(...names.map((name) => name.length))), longest = Math.max(...pairs.map(([g]) => Math.min(16, data.genes[g].name.length)));
   const top = 40, below = 18 + longest * 7.8, height = top + data.clusters.length * step + below;
   const width = Math.max(left + pairs.length * step + 10, 380);
   const plot = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Dot plot of the top genes by cluster" });
@@ -22,7 +23,7 @@ function dotPlot() {
   });
   data.clusters.forEach((cluster, row) => {
     plot.append(draw("circle", { cx: 9, cy: top + row * step + step / 2, r: 5, fill: cluster.colour }),
-      draw("text", { x: 20, y: top + row * step + step / 2, dy: "0.35em" }, clusterName(cluster.name)));
+      draw("text", { x: 20, y: top + row * step + step / 2, dy: "0.35em" }, names[row], draw("title", {}, clusterName(cluster.name))));
   });
   plot.append(draw("text", { x: 4, y: 14, dy: "0.35em", class: "soft" }, "cells expressing"));
   [0.25, 0.5, 1].forEach((share, i) => plot.append(

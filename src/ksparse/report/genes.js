@@ -39,7 +39,7 @@ function header() {
     const starts = !["rank", "name", "cluster"].includes(column);
     row.append(make("th", { scope: "col", "aria-sort": sorted, class: kinds },
       make("button", { type: "button", "data-column": column, title: column[0] === "c" && column !== "cluster" ? `cluster ${title}` : title,
-        on: { click: () => sortBy(column, table.sort === column ? !table.down : starts) } }, title)));
+        on: { click: () => sortBy(column, table.sort === column ? !table.down : starts) } }, shortened(title, 14))));
   }
   byId("gene-table").tHead.replaceChildren(row);
 }
@@ -54,7 +54,7 @@ function fillTable() {
     const selected = state.colour === "gene" && state.gene === gene.index;
     const row = make("tr", { class: "gene", tabindex: 0, "aria-selected": selected, "data-gene": gene.index },
       make("td", {}, gene.rank), make("td", { class: "text", title: gene.name }, gene.name), make("td", {}, format(gene.weight)),
-      make("td", { class: "text" }, make("span", { class: "chip" }, dot(data.clusters[gene.cluster].colour), clusterNames[gene.cluster])));
+      make("td", { class: "text" }, make("span", { class: "chip" }, dot(data.clusters[gene.cluster].colour), make("span", { title: clusterNames[gene.cluster] }, shortened(clusterNames[gene.cluster], 18)))));
     gene[kind].forEach((value, i) => {
       const share = Math.min(1, Math.abs(value) / peak) ** 0.7;
       const chosen = state.highlight && state.highlight.kind === "cluster" && state.highlight.index === i;

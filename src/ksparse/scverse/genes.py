@@ -44,8 +44,8 @@ def gene_places(adata: AnnData, name: str, genes: Any) -> NDArray[np.intp]:
     places = np.asarray(adata.var_names.get_indexer(names), dtype=np.intp)
     if unknown := [repr(gene) for gene, place in zip(names, places, strict=True) if place < 0]:
         raise InputError(
-            f"{len(unknown)} of {len(names)} ", Term(name), " are not in ", Term("adata"),
-            f": {listed(unknown)}.",
+            f"{len(unknown)} of the {len(names)} names in ", Term(name), " are not in ",
+            Term("adata"), f": {listed(unknown)}.",
         )  # fmt: skip
     return places
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term
-from ksparse._names import listed, repeated
 from ksparse._tables import as_table
 from ksparse.panel.evaluation import PanelEvaluation
 from ksparse.scverse.expression import listed_choices
+from ksparse.scverse.genes import gene_places
 from ksparse.scverse.labels import MAX_CLASSES
 from ksparse.scverse.schema import check_key, field_term, holds_record
 
@@ -55,22 +55,10 @@ def panel_places(adata: AnnData, genes: Any) -> NDArray[np.intp]:
                 Term("adata.var"), " with True or False for each gene.",
             )  # fmt: skip
         places = np.flatnonzero(np.asarray(adata.var[genes]))
-    else:
-        names = [str(name) for name in genes]
-        if again := [repr(name) for name in dict.fromkeys(repeated(names))]:
-            raise InputError(
-                Term("genes"), f" names {len(again)} genes more than once ({listed(again)}): name "
-                "each once.",
-            )  # fmt: skip
-        places = adata.var_names.get_indexer(names)
-        if unknown := [repr(name) for name, at in zip(names, places, strict=True) if at < 0]:
-            raise InputError(
-                f"{len(unknown)} of {len(names)} genes are not in ", Term("adata.var_names"),
-                f": {listed(unknown)}.",
-            )  # fmt: skip
-    if not places.size:
-        raise InputError(Term("genes"), " is empty: a panel has at least one gene.")
-    return places
+        if not places.size:
+            raise InputError(Term("genes", genes), " is True for no gene: name another column.")
+        return places
+    return gene_places(adata, "genes", genes)
 
 
 def group_column(adata: AnnData, groupby: str) -> Any:
