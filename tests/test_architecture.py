@@ -398,6 +398,8 @@ def files_of_a_fit(**parameters):
 
 
 def test_a_fit_passes_through_few_files():
-    assert len(files_of_a_fit(n_features=10, init="spectral")) <= 15
-    assert len(files_of_a_fit(n_features=10, init=["spectral", "pca"])) <= 19
+    by_l1 = {"n_features": 10, "selector": "l1"}
+    assert len(files_of_a_fit(**by_l1, init="spectral")) <= 15
+    assert len(files_of_a_fit(**by_l1, init=["spectral", "pca"])) <= 19
     assert len(files_of_a_fit()) <= 22
+    assert len(files_of_a_fit(n_features=3)) <= 24

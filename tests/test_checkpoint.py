@@ -53,7 +53,8 @@ def test_a_checkpoint_changes_nothing(reference, tmp_path):
         assert model.starts_["start"] == reference.starts_["start"]
     names = sorted(path.name for path in folder.iterdir())
     assert names[-1] == "run.json"
-    assert sum("loop" in name for name in names) >= reference.n_iter_
+    # The selection of few features, which is quick, is not kept.
+    assert sum("loop" in name for name in names) >= reference.n_iter_ - 1
 
 
 def test_what_is_there_is_not_computed_again(tmp_path, monkeypatch):

@@ -86,9 +86,10 @@ def test_what_is_fitted_does_not_see_the_samples_held_out(part):
     for data, labels in ((X, truth), (other_X, other_labels)):
         matrix = read_inputs(with_defaults({}, n_clusters=3, n_features=12), data).matrix
         judge = Judge(matrix, 3, np.random.RandomState(0), n_halvings=1)
-        half, W = next(iter(judge._fitted(labels, w_step_for(inputs.settings, 12), 12)))
-        used = W.selected
-        weights.append((half.matrix.X[:, used] - half.matrix.mean[used]) @ W.weights[used])
+        w_step = w_step_for(inputs.settings, 12)
+        half, W = judge._fitted(labels, w_step, 12, lambda half, W: (half, W))[0]
+        used = W.any(axis=1)
+        weights.append((half.matrix.X[:, used] - half.matrix.mean[used]) @ W[used])
     np.testing.assert_allclose(weights[0], weights[1], atol=1e-8)
 
 
@@ -145,7 +146,7 @@ def test_what_was_judged_is_returned(monkeypatch, seed, shift):
     real = search_module.search
     monkeypatch.setattr("ksparse.search.fit.search", spied)
     X, _, _ = make_clusters(seed, shift=shift)
-    model = KSparse(3, n_features=12, max_loops=30, tol=0.0, random_state=seed)
+    model = KSparse(3, n_features=12, selector="l1", max_loops=30, tol=0.0, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X)
@@ -153,6 +154,30 @@ def test_what_was_judged_is_returned(monkeypatch, seed, shift):
     chosen = model.starts_["chosen"].index(True)
     assert model.n_iter_ == model.starts_["n_loops"][chosen]
     assert model.n_features_selected_ == model.starts_["n_features"][chosen]
+
+
+@pytest.mark.parametrize("shift", [1.5, 0.0])
+@pytest.mark.parametrize("seed", seeds(2, 8))
+def test_few_features_selected_after_the_loops_are_judged(monkeypatch, seed, shift):
+    scored = []
+    real = Judge.__call__
+
+    def spied(self, labels, w_step, n_selected):
+        scores = real(self, labels, w_step, n_selected)
+        scored.append((labels, scores.margin.mean(), n_selected))
+        return scores
+
+    monkeypatch.setattr(Judge, "__call__", spied)
+    X, _, _ = make_clusters(seed, shift=shift)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = KSparse(3, n_features=6, selector="forward", random_state=seed).fit(X)
+    labels, margin, n_selected = scored[-1]
+    assert adjusted_rand_score(labels, model.labels_) >= 0.99
+    chosen = model.starts_["chosen"].index(True)
+    assert n_selected == model.starts_["n_features"][chosen] == 6
+    assert model.starts_["score"][chosen] == margin
+    assert model.n_iter_ == model.starts_["n_loops"][chosen]
 
 
 # Errors -------------------------------------------------------------------------------------
@@ -202,10 +227,12 @@ def test_loops_that_do_not_converge_warn():
     assert not model.converged_
     # All loops are wanted: nothing to warn of, and the attribute still tells.
     clear, _, _ = make_clusters(0)
-    model = KSparse(3, n_features=8, init="pca", tol=None, max_loops=4, random_state=0).fit(clear)
+    options = {"n_features": 8, "init": "pca", "random_state": 0}
+    model = KSparse(3, selector="l1", tol=None, max_loops=4, **options).fit(clear)
     assert model.converged_
     assert model.n_iter_ == 4
-    model = KSparse(4, n_features=5, init="pca", max_loops=2, tol=None, random_state=0).fit(X)
+    assert KSparse(3, selector="forward", tol=None, max_loops=4, **options).fit(clear).n_iter_ == 5
+    model = KSparse(4, selector="l1", tol=None, max_loops=2, **options | {"n_features": 5}).fit(X)
     assert not model.converged_
 
 

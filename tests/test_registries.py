@@ -46,7 +46,7 @@ def test_another_ball(monkeypatch):
     np.testing.assert_allclose(models[0].weights_, models[1].weights_, atol=1e-3)
     with pytest.raises(ValueError, match=r"solver='working_set' solves on the ball l1 only"):
         KSparse(3, ball="euclidean", eta=3.0).fit(X)
-    with pytest.raises(ValueError, match=r"selector='l1' selects on the ball l1 only.*give eta"):
+    with pytest.raises(ValueError, match=r"selector='auto' selects on the ball l1 only.*give eta"):
         KSparse(3, ball="euclidean", solver="fista", n_features=5).fit(X)
 
 
@@ -57,7 +57,7 @@ def test_a_path_of_radii_takes_another_ball(monkeypatch):
     np.testing.assert_array_equal(path.columns["eta"], [1.0, 3.0])
     np.testing.assert_array_equal(path.columns["n_features"], [X.shape[1]] * 2)
     assert (path.columns["gap"] <= 1e-4).all()
-    with pytest.raises(ValueError, match="selector='l1' selects on the ball l1 only"):
+    with pytest.raises(ValueError, match="selector='auto' selects on the ball l1 only"):
         feature_path(X, 3, n_features=[2, 5], random_state=0, **given)
 
 

@@ -8,6 +8,7 @@ survive a fork. The split is fixed by the data, never by the number of threads.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ SMALL_PRODUCT = 1e9
 
 _most_threads: int | None = None
 _forked = False
+_thread = threading.local()  # `.in_pool`: whether it is one of the pool's
 
 
 @contextmanager
@@ -86,7 +88,10 @@ def blas_threads(n_multiplications: float, *, in_parallel: bool = False) -> Any:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="ksparse")
+    def mark() -> None:
+        _thread.in_pool = True
+
+    return ThreadPoolExecutor(threads, thread_name_prefix="ksparse", initializer=mark)
 
 
 def _after_fork() -> None:
@@ -110,13 +115,13 @@ def map_parts(function: Callable[[Part], Result], parts: Iterable[Part]) -> list
     """Apply `function` to every part, in threads; results in the order of the parts.
 
     The number of threads is numba's (the environment variable NUMBA_NUM_THREADS), or
-    that of `limited_threads` if it is smaller.
-    `function` must not call `map_parts` itself.
+    that of `limited_threads` if it is smaller. Where `function` calls `map_parts` itself, the
+    inner parts are done one after the other.
     """
     parts = list(parts)
     threads = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     if _most_threads is not None:
         threads = min(threads, _most_threads)
-    if min(threads, len(parts)) <= 1:
+    if min(threads, len(parts)) <= 1 or getattr(_thread, "in_pool", False):
         return [function(part) for part in parts]
     return list(_pool(threads).map(function, parts))

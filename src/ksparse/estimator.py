@@ -92,12 +92,12 @@ class KSparse(
         kept (an earlier one, if the difference is within one standard error, or if its
         features explain its clusters better). "auto" tries "graph+dense", "spectral+dense"
         and "graph", from random numbers of their own: they depend on the data alone.
-    selector : {"l1", "forward", "auto"}, default="l1"
+    selector : {"auto", "l1", "forward"}, default="auto"
         How `n_features` features are chosen. "l1" finds the radius of the ball at which exactly
         that many have weights. "forward" finds the clusters with as many features as they need
         (as ``n_features="auto"`` does), and then takes, one after the other, the feature that
         explains most of what is left, every cluster counting the same. "auto" is "forward" for
-        fewer features than the clusters need, and "l1" otherwise.
+        fewer features than the clusters need, and "l1" otherwise (and without `relax`).
     solver : str, default="working_set"
         Solver of the W-step: "working_set", which is exact and fast, "projected_gradient",
         "fista", or "fista_paper" (its update as it is printed). All give the same answer.
@@ -143,8 +143,8 @@ class KSparse(
         Memory for blocks of data that are read from files, in bytes or as text ("2GB"); 1 GiB by
         default. Added are about 7 numbers per sample and component, and 5,000 samples.
     checkpoint : path, optional
-        A folder in which every finished loop is kept, also at the end. A run that was killed
-        goes on from there with the same data and parameters; one of another run is refused.
+        A folder in which every finished loop is kept. A run that was killed goes on from there
+        with the same data and parameters; one of another run is refused.
     random_state : int, RandomState or None, default=None
         Seed; it has no effect where several starts are compared, as by default.
     verbose : int, default=0
@@ -191,10 +191,10 @@ class KSparse(
         ConvergenceWarning, unless ``tol=None``, ``max_loops=1`` or ``solver_tol=0`` say how
         many iterations there are.
     n_iter_ : int
-        Number of loops, as in `history_`.
+        Number of loops, as in `history_`; the selection of features forward is one more.
     cost_history_ : ndarray
-        Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, because the targets are taken
-        anew in every loop; only ``targets="projection"``, as in the paper, lets it never rise.
+        Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, because targets are taken anew
+        in every loop; only ``targets="projection"``, as in the paper, lets it never rise.
     history_ : dict of ndarray
         Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN: not certified).
     starts_ : dict of list
@@ -204,12 +204,12 @@ class KSparse(
         was nothing to compare; its standard error is corrected for the overlap of the halves
         (Nadeau and Bengio, 2003). A later start is chosen if it is better by more than one
         standard error of the difference, half by half, which score_se does not show, and its
-        targets are explained no worse.
+        targets are explained no worse. With features selected forward the row that is chosen
+        has their score, which may be lower than others, of more features.
     spread_ : float
         Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
-        What is subtracted from each feature (zero unless `center`), and what the result is
-        multiplied with.
+        What is subtracted from each feature (zero unless `center`), and by what it is multiplied.
     n_passes_ : int or None
         How often data in files or on a cluster were read; None for data in memory.
     n_features_in_ : int
@@ -245,7 +245,7 @@ class KSparse(
         eta: float | None = None,
         n_components: int | None = None,
         init: Any = "auto",
-        selector: str = "l1",
+        selector: str = "auto",
         solver: str = "working_set",
         ball: str = "l1",
         relax: bool = True,
@@ -284,9 +284,8 @@ class KSparse(
 
         FISTA of 50 iterations, k + 4 components, one spectral start, 40 k-means replicates,
         10 loops, targets from the projection, no refit. Nearer to the paper's text would be
-        ``solver="fista_paper", init="spectral_kernel", kmeans_criterion="inertia"``, and,
-        where the text differs from its authors' programs, ``center=False, threshold=0``. All
-        deviations and what each is worth are in docs/comparison/README.md.
+        ``solver="fista_paper", init="spectral_kernel", kmeans_criterion="inertia"`` and
+        ``center=False, threshold=0``. docs/comparison/README.md has what each is worth.
 
         Parameters
         ----------
@@ -342,12 +341,13 @@ class KSparse(
         X = self._validate(X, reset=True)
         inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
         rng = check_random_state(self.random_state)
+        settings, starts = inputs.settings, inputs.settings.starts
         with self._accompanied(inputs, rng) as (observer, rng):
             # Several starts are compared: then all depends on the data, and nothing on the seed.
-            several = str(self.init) == "auto" or len(inputs.settings.starts) > 1
-            own = check_random_state(SEED) if several else rng
-            prepared = prepare(inputs.matrix, inputs.settings.n_components, own, observer=observer)
-            result = fit_prepared(prepared, inputs.settings, rng, observer=observer)
+            several = str(self.init) == "auto" or len(starts) > 1
+            own, n = check_random_state(SEED) if several else rng, settings.n_components
+            prepared = prepare(inputs.matrix, n, own, starts=starts, observer=observer)
+            result = fit_prepared(prepared, settings, rng, observer=observer)
         labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
         return self._store(inputs, result, labelled)

@@ -155,7 +155,7 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     )),
     "n_components": (None, COUNT_OR_NONE),
     "init": ("auto", ANYTHING),
-    "selector": ("l1", _Choice(ChainMap({"auto": None}, SELECTORS))),
+    "selector": ("auto", _Choice(ChainMap({"auto": None}, SELECTORS))),
     "solver": ("working_set", _Choice(SOLVERS)),
     "ball": ("l1", _Choice(BALLS)),
     "relax": (True, TRUE_OR_FALSE),
@@ -285,7 +285,7 @@ def _settings(
     starts: list[str | Ints],
 ) -> Settings:  # fmt: skip
     solver, selector = SOLVERS[params["solver"]], _selector(params)
-    after_loops = not selector.in_loops
+    after_loops, auto = not selector.in_loops, params["selector"] == "auto" and params["relax"]
     options = {"tol": params["solver_tol"]} | {name: params[name] for name in solver.options}
     if params["solver_max_iter"] is not None:
         options["max_iter"] = params["solver_max_iter"]
@@ -297,7 +297,7 @@ def _settings(
         starts=starts,
         n_components=params["n_components"] or params["n_clusters"] + 4,
         selector=SELECTORS["l1"] if after_loops else selector,
-        few=SELECTORS["forward"] if after_loops or params["selector"] == "auto" else None,
+        few=SELECTORS["forward"] if after_loops or auto else None,
         always=after_loops,
         solver=solver,
         solver_options=options,

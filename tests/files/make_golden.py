@@ -37,6 +37,7 @@ CASES = {
     "doublets": (data(), 3, {"n_features": 12, "max_labels": 2}),
     "fista": (data(), 3, {"n_features": 8, "solver": "fista"}),
     "one start": (data(k=4), 4, {"n_features": 12, "init": "spectral"}),
+    "forward": (data(k=4), 4, {"n_features": 4, "selector": "forward"}),
 }
 
 
@@ -44,7 +45,7 @@ def results():
     """Labels and features of every case, and one number that is the size of everything."""
     out = {}
     for name, (X, k, options) in CASES.items():
-        model = KSparse(k, random_state=0, **options).fit(X)
+        model = KSparse(k, random_state=0, **({"selector": "l1"} | options)).fit(X)
         out[name] = {
             "labels": "".join(map(str, model.labels_)),
             "features": np.flatnonzero(model.get_support()).tolist(),

@@ -17,7 +17,7 @@ from ksparse.core.y_step import centroids, distances, fill_empty, inertia_of, or
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
 from ksparse.search.feature_count import SEED, Counts, choose_counts
-from ksparse.search.judge import Judge, mean_and_error
+from ksparse.search.judge import Judge, Scores, mean_and_error
 from ksparse.search.search import Candidate, search
 from ksparse.search.settings import Loop, Settings, StepRecord
 from ksparse.starts import STARTS, Embedding, StartData
@@ -108,27 +108,21 @@ def prepare(
     n_components: int,
     rng: np.random.RandomState,
     *,
+    starts: Sequence[str | Ints] = (),
     gram_columns: int | None = None,
     observer: Observer = Observer(),
 ) -> Prepared:
     """Scale the data as in the paper, and compute their leading singular vectors.
 
-    Parameters
-    ----------
-    matrix : Matrix
-        The data; a scaled view of them is returned.
-    n_components : int
-        The largest number of components that will be asked for.
-    rng : RandomState
-        Seeds the singular vectors.
-    gram_columns : int, optional
-        Columns of the Gram matrix that are kept.
-    observer : Observer, optional
+    As many as `n_components`, the largest number that will be asked for, and the `starts` need;
+    `gram_columns` of the Gram matrix are kept.
     """
     observer.on_step("embedding")
     rank = max(n_components - 1, 1)
+    names = [name for start in starts for name in _expanded(start) if isinstance(name, str)]
+    more = max([rank, *(getattr(STARTS[name], "rank", 0) for name in names)]) - rank
     with _threads_for(matrix, n_components):
-        norm, U, s = observer.record.once("embedding", lambda: decompose(matrix, rank, rng))
+        norm, U, s = observer.record.once("embedding", lambda: decompose(matrix, rank, rng, more))
     scaled = matrix.scaled(norm)
     gram = GramCache(scaled) if gram_columns is None else GramCache(scaled, gram_columns)
     return Prepared(scaled, U, s, gram)
@@ -166,7 +160,8 @@ def _fit_prepared(
     k, matrix, once = settings.n_clusters, prepared.matrix, observer.record.once
     starts = _expanded_starts(settings, matrix.shape[0])
     names = [start if isinstance(start, str) else "labels" for start in starts]
-    data = StartData(matrix, prepared.embedding(settings.n_components), k, settings.sigma)
+    embedding = prepared.embedding(settings.n_components)
+    data = StartData(matrix, embedding, k, settings.sigma, prepared.U, prepared.s)
     # Where several starts are compared, they depend on the data alone.
     start_rng = rng if len(starts) == 1 else np.random.RandomState(SEED)
 
@@ -192,8 +187,8 @@ def _fit_prepared(
             problem, labels, settings.loop, rng, certify=certify, record=observer.record
         )
 
-    if len(starts) > 1:
-        judge = Judge(matrix, k, np.random.RandomState(SEED))
+    judge = Judge(matrix, k, np.random.RandomState(SEED)) if len(starts) > 1 else None
+    if judge is not None:
         one_loop = partial(fit_labels, reassign=True)
         fit, tried, best = search(
             problem, names, start_labels, finish, one_loop, judge,
@@ -204,12 +199,15 @@ def _fit_prepared(
         first, best = start_labels(0), 0
         fit = finish(problem, first, certify=True)
         tried = [Candidate(names[0], first, fit, None)]
-    table = _table(tried, best)
     if settings.few is not None and counts.after is not None:
         observer.on_step("few features")
         w_step = replace(w_step_for(settings, counts.after), selector=settings.few)
-        fit = _narrowed(replace(problem, w_step=w_step), fit)
-    return SearchResult(fit, table)
+        given, fit = fit.labels, _narrowed(replace(problem, w_step=w_step), fit)
+        n, scores = fit.projection.selected.size, None
+        if judge is not None:  # what is returned is judged, too
+            scores = Scores(*once("score", lambda: tuple(judge(fit.labels, w_step, n))))
+        tried[best] = Candidate(names[best], given, fit, scores)
+    return SearchResult(fit, _table(tried, best))
 
 
 def _narrowed(problem: Alternation, fit: Fit) -> Fit:
@@ -245,11 +243,12 @@ def _expanded_starts(settings: Settings, n_samples: int) -> list[str | Ints]:
     """Return the starts, with those that "auto" stands for in its place."""
     if settings.n_clusters == 1:
         return [np.zeros(n_samples, dtype=np.intp)]
-    starts: list[str | Ints] = []
-    for start in settings.starts:
-        is_auto = isinstance(start, str) and start == "auto"
-        starts += AUTO_STARTS if is_auto else [start]
-    return starts
+    return [name for start in settings.starts for name in _expanded(start)]
+
+
+def _expanded(start: str | Ints) -> Sequence[str | Ints]:
+    is_auto = isinstance(start, str) and start == "auto"
+    return AUTO_STARTS if is_auto else (start,)
 
 
 def converge(

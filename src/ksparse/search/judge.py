@@ -16,15 +16,17 @@ whatever the number of features; labels that follow noise may score a little mor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import count
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
+from ksparse._threads import blas_threads, map_parts
 from ksparse.core.targets import indicator_targets
-from ksparse.core.w_step import Problem, Projection, WStep, refit, solve_w_step, w_step_problem
+from ksparse.core.w_step import Problem, WStep, refit, solve_w_step, w_step_problem
 from ksparse.core.y_step import centroids, distances, margins_of
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix, project_samples
 
@@ -36,7 +38,9 @@ MAX_SAMPLES = 5_000
 POOL, MAX_POOL = 5, 500
 # Few samples are halved more often, until about this many have been held out: which of them share
 # a half is chance, and then a large part of the answer.
-MIN_HALVINGS, MAX_HALVINGS, HELD_OUT = 3, 10, 1_000
+MIN_HALVINGS, MAX_HALVINGS, HELD_OUT = 2, 10, 1_000
+
+Result = TypeVar("Result")
 
 
 class Scores(NamedTuple):
@@ -97,7 +101,7 @@ class Judge:
     rng : RandomState
         Draws the halvings (and the samples, if there are many).
     n_halvings : int, optional
-        How many times the samples are halved: 3 times, and up to 10 times if they are few.
+        How many times the samples are halved: twice, and up to 10 times if they are few.
     max_features : int, optional
         A fit with more features than this is judged by its best so many.
     """
@@ -129,26 +133,27 @@ class Judge:
     def __call__(self, labels: Ints, w_step: WStep, n_selected: int) -> Scores:
         """Return the scores of the labels."""
         n_features = min(n_selected, self.max_features or n_selected)
-        scores = [_score(half, W.weights) for half, W in self._fitted(labels, w_step, n_features)]
+        scores = self._fitted(labels, w_step, n_features, _score)
         return Scores(*np.array(scores).T)
 
     def held_out(self, labels: Ints, w_step: WStep, n_selected: int) -> list[Floats]:
         """Return every half in the projection fitted on the other half."""
-        return [_project(half, W.weights) for half, W in self._fitted(labels, w_step, n_selected)]
+        return self._fitted(labels, w_step, n_selected, _project)
 
     def along(self, labels: Ints, w_step: WStep, counts: Sequence[int]) -> list[Scores]:
         """Return scores of the labels for several numbers of features (increasing).
 
         One path of the selector for each half gives them all.
         """
-        scores = []
-        for half in self._halves(labels, w_step, max(counts)):
+
+        def score(half: _Half) -> list[tuple[float, float, float]]:
             problem = w_step_problem(
                 half.matrix, half.labels, half.targets, replace(w_step, costs=half.costs)
             )
-            for selected in w_step.selector.select_path(problem, counts):
-                scores.append(_score(half, refit(problem, selected, w_step.ridge)))
-        table = np.array(scores).reshape(-1, len(counts), 3)
+            path = w_step.selector.select_path(problem, counts)
+            return [_score(half, refit(problem, selected, w_step.ridge)) for selected in path]
+
+        table = np.array(self._map(score, labels, w_step, max(counts)))
         return [Scores(*table[:, i].T) for i in range(len(counts))]
 
     def halves(self) -> Iterator[tuple[Ints, Ints]]:
@@ -159,16 +164,26 @@ class Judge:
             yield order[middle:], order[:middle]
 
     def _fitted(
-        self, labels: Ints, w_step: WStep, n_features: int
-    ) -> Iterator[tuple[_Half, Projection]]:
-        """Yield every half with the projection that is fitted on it."""
+        self,
+        labels: Ints,
+        w_step: WStep,
+        n_features: int,
+        result: Callable[[_Half, Floats], Result],
+    ) -> list[Result]:
+        """Return ``result(half, weights)`` of every half, with the weights that fit it."""
         w_step = replace(w_step, n_features=max(1, n_features), eta=None, relax=True)
-        for half in self._halves(labels, w_step, n_features):
-            step = replace(w_step, costs=half.costs)
-            yield half, solve_w_step(half.matrix, half.labels, half.targets, step, certify=False)
 
-    def _halves(self, labels: Ints, w_step: WStep, n_features: int) -> Iterator[_Half]:
-        """Yield the halves with those features that may be selected on them."""
+        def of(half: _Half) -> Result:
+            step = replace(w_step, costs=half.costs)
+            W = solve_w_step(half.matrix, half.labels, half.targets, step, certify=False)
+            return result(half, W.weights)
+
+        return self._map(of, labels, w_step, n_features)
+
+    def _map(
+        self, function: Callable[[_Half], Result], labels: Ints, w_step: WStep, n_features: int
+    ) -> list[Result]:
+        """Apply a function to every half, with those features that may be selected on it."""
         if self.samples is not None:
             labels = labels[self.samples]
         n_features = max(1, n_features)
@@ -177,14 +192,16 @@ class Judge:
         union = np.unique(np.concatenate(pools))
         data = self.matrix.columns(union)
         weight = self.matrix.sample_weight
-        for i, ((train, test), pool) in enumerate(zip(self.halves(), pools, strict=True)):
+
+        def on_half(part: tuple[int, tuple[Ints, Ints], Ints]) -> Result:
+            i, (train, test), pool = part
             places = np.searchsorted(union, pool)
             unit = 1.0 if self._spread is None else self._spread[i][pool]
             fitted = as_matrix(
                 data[np.ix_(train, places)] / unit,
                 sample_weight=None if weight is None else weight[train],
             )
-            yield _Half(
+            half = _Half(
                 fitted,
                 labels[train],
                 indicator_targets(labels[train], self.n_clusters, fitted.sample_weight),
@@ -193,6 +210,10 @@ class Judge:
                 labels[test],
                 np.ones(test.size) if weight is None else weight[test],
             )
+            return function(half)
+
+        with blas_threads(0):  # halves are worked on at the same time
+            return map_parts(on_half, zip(count(), self.halves(), pools))
 
     def _pools(self, labels: Ints, w_step: WStep, size: int) -> list[Ints]:
         """Return for every half the features that may be selected on it.

@@ -214,7 +214,8 @@ def choose_k(
     _check_possible(inputs, tried)
     extra = inputs.settings.n_components - tried[-1]
     wide = [replace(inputs.settings, n_clusters=k, n_components=max(1, k + extra)) for k in tried]
-    prepared = prepare(inputs.matrix, inputs.settings.n_components, rng)
+    shared = inputs.settings
+    prepared = prepare(inputs.matrix, shared.n_components, rng, starts=shared.starts)
     fits = (fit_prepared(prepared, settings, rng).fit for settings in wide)
     done = collect(fits, len(tried), "numbers of clusters", verbose, keep_partial)
     stopped = len(done) < len(tried)

@@ -66,7 +66,7 @@ def score_halving(
     halves = []
     for rows in (np.sort(order[:middle]), np.sort(order[middle:])):
         part = cut_starts(settings, rows)
-        prepared = prepare(matrix.rows(rows), settings.n_components, rng)
+        prepared = prepare(matrix.rows(rows), settings.n_components, rng, starts=part.starts)
         fits = fit_points(part, prepared, rng)
         halves.append([_Half(prepared, fit, settings) for fit in fits])
     scores = [_compare(one, other) for one, other in zip(*halves, strict=True)]

@@ -231,7 +231,9 @@ def feature_path(
     grid = _counts(n_features, inputs.settings.costs) if radii is None else radii
     truth = check_true_labels(labels, inputs.X.shape[0])
     components = inputs.settings.n_components
-    prepared = prepare(inputs.matrix, components, rng, gram_columns=GRAM_COLUMNS)
+    prepared = prepare(
+        inputs.matrix, components, rng, starts=inputs.settings.starts, gram_columns=GRAM_COLUMNS
+    )
 
     def w_step(value: Any) -> WStep:
         if by_count:

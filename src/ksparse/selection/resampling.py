@@ -25,7 +25,8 @@ def fit_part(
     Returns the view that was fitted, and one fit for each of the settings.
     """
     rng = np.random.RandomState(seed)
-    prepared = prepare(matrix.rows(rows), max(s.n_components for s in settings), rng)
+    components = max(s.n_components for s in settings)
+    prepared = prepare(matrix.rows(rows), components, rng, starts=settings[0].starts)
     fits = [fit_prepared(prepared, cut_starts(s, rows), rng).fit for s in settings]
     return prepared.matrix, fits
 

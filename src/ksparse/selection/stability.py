@@ -217,7 +217,7 @@ def stability_selection(
         raise InputError(
             Term("n_clusters", n_clusters), f" should be <= {m // 2}, half the number of samples."
         )
-    prepared = prepare(inputs.matrix, settings.n_components, rng)
+    prepared = prepare(inputs.matrix, settings.n_components, rng, starts=settings.starts)
     fit = fit_prepared(prepared, settings, rng).fit
     halves: list[Ints] = []
     for _ in range(n_subsamples // 2):

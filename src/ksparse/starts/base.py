@@ -42,18 +42,20 @@ class StartData:
         Number of clusters.
     sigma : float
         Width of the kernel of "spectral_kernel".
+    U, s : ndarray, optional
+        Leading left singular vectors and singular values of the centred data, the first
+        ones as exact as the embedding, the others to a few digits.
     known : dict
         Labels of starts that have been computed.
-    singular : dict
-        Left singular vectors and singular values, by their number, for starts that share them.
     """
 
     matrix: Matrix
     embedding: Embedding
     n_clusters: int
     sigma: float = 150.0
+    U: Floats | None = field(default=None, repr=False)
+    s: Floats | None = field(default=None, repr=False)
     known: dict[Start, Ints] = field(default_factory=dict, repr=False)
-    singular: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
 
     def labels_of(self, start: Start, rng: np.random.RandomState) -> Ints:
         """Return the labels of a start, which are computed once."""
@@ -63,7 +65,11 @@ class StartData:
 
 
 class Start(Protocol):
-    """A way to find the labels from which the alternation begins."""
+    """A way to find the labels from which the alternation begins.
+
+    One that works with more singular vectors than the embedding has, has an attribute `rank`:
+    then there are so many (or as many as the data have) in `StartData`.
+    """
 
     def labels(self, data: StartData, rng: np.random.RandomState) -> Ints:
         """Return a label for each sample; no cluster is empty."""

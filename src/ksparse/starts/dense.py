@@ -8,16 +8,16 @@ from sklearn.metrics import adjusted_rand_score
 from ksparse.core.y_step import assign, centroids
 from ksparse.matrix import Ints
 from ksparse.starts.base import Start, StartData
-from ksparse.starts.spectral import leading_svd
+from ksparse.starts.spectral import ROUGH, leading_svd, replicates
 
 __all__ = ["DenseStart"]
 
 # The dense alternation works in the span of this many singular vectors, with a ridge
 # relative to the smallest variance that the spectral embedding keeps.
-RANK = 60
+RANK = 30
 RIDGE = 0.15
 MAX_LOOPS = 10
-# k-means++ replicates in every loop.
+# k-means++ replicates in every loop, at least.
 N_INIT = 10
 # Agreement (ARI) of consecutive labels at which they have converged.
 SAME_LABELS = 0.99
@@ -35,6 +35,8 @@ class DenseStart:
         Where to begin.
     """
 
+    rank = RANK
+
     def __init__(self, first: Start) -> None:
         self.first = first
 
@@ -42,17 +44,18 @@ class DenseStart:
         """Return the labels at which the dense alternation converged."""
         k, weight = data.n_clusters, data.matrix.sample_weight
         labels = data.labels_of(self.first, rng)
-        if RANK not in data.singular:
-            data.singular[RANK] = leading_svd(data.matrix, RANK, rng, tol=1e-3)[:2]
-        U, s = data.singular[RANK]
+        U, s = data.U, data.s
+        if U is None or s is None or U.shape[1] < min(self.rank, *data.matrix.shape):
+            U, s, _ = leading_svd(data.matrix.with_center(True), self.rank, rng, tol=ROUGH)
+        U, s = U[:, : self.rank], s[: self.rank]
         points = data.embedding.coordinates
         least = s[min(points.shape[1] - 1, s.size) - 1] ** 2
         filtered = U * (s**2 / (s**2 + max(RIDGE * least, np.finfo(float).tiny)))
         weighted = U if weight is None else U * weight[:, None]
-        mu = centroids(points, labels, k, weight)
+        mu, n_init = centroids(points, labels, k, weight), replicates(labels.size, N_INIT)
         for _ in range(MAX_LOOPS):
             P = filtered @ (weighted.T @ mu[labels])
-            assigned = assign(P, k, rng, n_init=N_INIT, current=labels, sample_weight=weight)
+            assigned = assign(P, k, rng, n_init=n_init, current=labels, sample_weight=weight)
             agreement = adjusted_rand_score(labels, assigned.labels)
             labels, mu = assigned.labels, assigned.centroids
             if agreement >= SAME_LABELS:

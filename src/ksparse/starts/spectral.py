@@ -22,11 +22,15 @@ __all__ = [
     "decompose",
     "embedding_of",
     "leading_svd",
+    "replicates",
     "spectral_embedding",
     "unit_rows",
 ]
 
 OVERSAMPLING = 8
+# Residuals of singular vectors, relative to the largest eigenvalue: of those that the embedding
+# has, and of more, which are only to span what a ridge regression works in.
+EXACT, ROUGH = 1e-5, 1e-3
 MAX_PASSES = 30
 # Relative accuracy of the largest eigenvalue of the data with their mean.
 NORM_TOL = 1e-6
@@ -44,10 +48,13 @@ class SpectralStart:
 
 def cluster_points(points: Floats, data: StartData, rng: np.random.RandomState) -> Ints:
     """Return labels by k-means with many replicates."""
-    wanted = REPLICATED_SAMPLES // data.matrix.shape[0]
-    replicates = min(max(MIN_REPLICATES, wanted), MAX_REPLICATES)
-    weight = data.matrix.sample_weight
-    return assign(points, data.n_clusters, rng, n_init=replicates, sample_weight=weight).labels
+    n_init, weight = replicates(data.matrix.shape[0], MIN_REPLICATES), data.matrix.sample_weight
+    return assign(points, data.n_clusters, rng, n_init=n_init, sample_weight=weight).labels
+
+
+def replicates(n_samples: int, least: int) -> int:
+    """Return how many times k-means is run: at least so many times, and more for few samples."""
+    return max(least, min(REPLICATED_SAMPLES // n_samples, MAX_REPLICATES))
 
 
 # The embedding ----------------------------------------------------------------------------
@@ -100,8 +107,12 @@ class Decomposition(NamedTuple):
     s: Floats
 
 
-def decompose(matrix: Matrix, rank: int, rng: np.random.RandomState) -> Decomposition:
+def decompose(
+    matrix: Matrix, rank: int, rng: np.random.RandomState, more: int = 0
+) -> Decomposition:
     """Return the spectral norm and the leading singular vectors, from one Krylov space.
+
+    Beyond `rank` there are `more` vectors, to a few digits.
 
     The vectors are those of the centred data even where the view is not centred: they stand
     for a kernel of the distances between samples, which do not depend on the mean.
@@ -115,13 +126,14 @@ def decompose(matrix: Matrix, rank: int, rng: np.random.RandomState) -> Decompos
     unit = float(np.sqrt(matrix.total_weight * square.sum())) or 1.0
     view = matrix.with_center(True).scaled(unit)
     offset = view.mean * view.factor * np.sqrt(view.total_weight)
-    U, s, _, norm2 = _krylov(view, rank, rng, tol=1e-5, offset=offset)
+    tol = np.repeat([EXACT, ROUGH], [rank, more])
+    U, s, _, norm2 = _krylov(view, tol, rng, offset=offset)
     norm = float(np.sqrt(norm2)) or 1.0
     return Decomposition(norm * unit, U, s / norm)
 
 
 def leading_svd(
-    matrix: Matrix, rank: int, rng: np.random.RandomState, *, tol: float = 1e-5
+    matrix: Matrix, rank: int, rng: np.random.RandomState, *, tol: float = EXACT
 ) -> tuple[Floats, Floats, Floats]:
     """Return leading singular triplets of the centred data (samples weighted).
 
@@ -134,21 +146,21 @@ def leading_svd(
     V : ndarray, features x rank
         Right vectors; the entry of largest magnitude in each is positive.
     """
-    return _krylov(matrix, rank, rng, tol=tol, offset=None)[:3]
+    return _krylov(matrix, np.full(rank, tol), rng, offset=None)[:3]
 
 
 def _krylov(
-    matrix: Matrix, rank: int, rng: np.random.RandomState, *, tol: float, offset: Floats | None
+    matrix: Matrix, tol: Floats, rng: np.random.RandomState, *, offset: Floats | None
 ) -> tuple[Floats, Floats, Floats, float]:
     """Return singular triplets, and the largest eigenvalue of Xc'Xc + offset offset'.
 
     A block Krylov method: every pass multiplies a few vectors by X'X, and the answer is
-    the best one in the space of all vectors seen. It stops when the residuals are below
-    `tol` relative to the largest eigenvalue, so the answer hardly depends on the random
+    the best one in the space of all vectors seen. It stops when the residual of each is below
+    its `tol` relative to the largest eigenvalue, so the answer hardly depends on the random
     start. Only features x (passes * rank) numbers are stored.
     """
     m, d = matrix.shape
-    rank = min(rank, m, d)
+    rank = min(tol.size, m, d)
     width = min(rank + OVERSAMPLING, d)
     block = rng.standard_normal((d, width))
     if offset is not None and width < d:
@@ -160,9 +172,9 @@ def _krylov(
         values, vectors = _rayleigh_ritz(basis, images)
         lead = vectors[:, :rank]
         residual = images @ lead - (basis @ lead) * values[:rank]
-        worst = float(np.linalg.norm(residual, axis=0).max())
+        worst = float((np.linalg.norm(residual, axis=0) / tol[:rank]).max())
         before, norm2 = norm2, _largest_with(basis, images, offset, values)
-        vectors_done = worst <= tol * max(values[0], np.finfo(float).tiny)
+        vectors_done = worst <= max(values[0], np.finfo(float).tiny)
         if n_passes == MAX_PASSES or (vectors_done and norm2 - before <= NORM_TOL * norm2):
             break
         new = _orthogonal_part(images[:, -newest:], basis)
