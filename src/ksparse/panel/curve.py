@@ -21,6 +21,7 @@ from ksparse.panel.scoring import (
     sample_cells,
     score_panel,
     score_rows,
+    split_groups,
 )
 from ksparse.params import TRUE_OR_FALSE, check_integer, check_listed, check_seed
 
@@ -35,6 +36,7 @@ def panel_curve(
     y: ArrayLike,
     counts: Sequence[int],
     *,
+    held_out: ArrayLike | None = None,
     ours: bool = True,
     rivals: Sequence[str] = ("hvg", "random"),
     n_splits: int = 5,
@@ -58,6 +60,8 @@ def panel_curve(
         left out, with a warning.
     counts : sequence of int
         Numbers of features.
+    held_out : array-like of bool, optional
+        Score these cells, and choose with all others. By default half of every group.
     ours : bool, default=True
         Whether to score `ksparse.panel.PanelSelector`: one path gives the panels of all sizes.
     rivals : sequence of {"wilcoxon", "hvg", "random"}, default=("hvg", "random")
@@ -110,7 +114,9 @@ def panel_curve(
     rng = check_seed(random_state)
     X = read_data(X)
     groups = read_groups(y, X.shape[0], least=LEAST_CELLS)
-    half, rest = _halves(groups, rng)
+    half, rest = (
+        _halves(groups, rng) if held_out is None else split_groups(groups, held_out, X.shape[0])
+    )
     fitted = select_rows(X, half.rows)
     sizes = _check_counts(counts, usable_features(fitted).size)
     scored = sample_cells(rest, max_cells, rng)
