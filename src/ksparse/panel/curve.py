@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from ksparse._errors import InputError, Term
 from ksparse._tables import as_table
-from ksparse.matrix import Ints
 from ksparse.matrix.sources import select_rows
 from ksparse.panel.rivals import OURS, check_rivals, choose_features, usable_features
 from ksparse.panel.scoring import (
-    Groups,
+    halves,
     make_folds,
     read_data,
     read_groups,
@@ -115,7 +114,7 @@ def panel_curve(
     X = read_data(X)
     groups = read_groups(y, X.shape[0], least=LEAST_CELLS)
     half, rest = (
-        _halves(groups, rng) if held_out is None else split_groups(groups, held_out, X.shape[0])
+        halves(groups, rng) if held_out is None else split_groups(groups, held_out, X.shape[0])
     )
     fitted = select_rows(X, half.rows)
     sizes = _check_counts(counts, usable_features(fitted).size)
@@ -142,13 +141,3 @@ def _check_counts(counts: Any, most: int) -> list[int]:
             "in the half of the cells that chooses: give smaller numbers.",
         )  # fmt: skip
     return sizes
-
-
-def _halves(groups: Groups, rng: np.random.RandomState) -> tuple[Groups, Groups]:
-    """Return cells to choose features with, and cells to score: half of every group each."""
-    order = rng.permutation(groups.codes.size)
-    first = np.zeros(groups.codes.size, dtype=bool)
-    for group in range(len(groups.names)):
-        here: Ints = order[groups.codes[order] == group]
-        first[here[: here.size // 2]] = True
-    return groups.take(np.flatnonzero(first)), groups.take(np.flatnonzero(~first))

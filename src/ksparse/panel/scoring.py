@@ -31,6 +31,7 @@ __all__ = [
     "Fold",
     "Groups",
     "PanelScores",
+    "halves",
     "held_out_mask",
     "held_out_ratio",
     "make_folds",
@@ -157,6 +158,16 @@ def held_out_mask(held_out: Any, n_samples: int) -> Any:
             f"shape {mask.shape} and dtype {mask.dtype}.",
         )  # fmt: skip
     return mask.copy()
+
+
+def halves(groups: Groups, rng: np.random.RandomState) -> tuple[Groups, Groups]:
+    """Return samples to choose features with, and samples to score: half of every group each."""
+    order = rng.permutation(groups.codes.size)
+    first = np.zeros(groups.codes.size, dtype=bool)
+    for group in range(len(groups.names)):
+        here: Ints = order[groups.codes[order] == group]
+        first[here[: here.size // 2]] = True
+    return groups.take(np.flatnonzero(first)), groups.take(np.flatnonzero(~first))
 
 
 def split_groups(groups: Groups, held_out: Any, n_samples: int) -> tuple[Groups, Groups]:

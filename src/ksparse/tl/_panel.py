@@ -19,7 +19,7 @@ from ksparse.panel.scoring import Groups, read_groups, split_groups
 from ksparse.panel.selector import PanelSelector
 from ksparse.params import check_integer, check_seed
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
-from ksparse.scverse.genes import allowed_genes, gene_costs, gene_places, matching_genes
+from ksparse.scverse.genes import candidate_genes, gene_costs
 from ksparse.scverse.panel_evaluation import group_column, held_out_cells
 from ksparse.scverse.panels import Panel, check_panel_key, cluster_column, write_panel
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
@@ -154,7 +154,9 @@ def panel(
     check_gene_names(adata)
     rng = check_seed(random_state)
     n_genes = check_integer("n_genes", n_genes, 1)
-    columns, kept = _columns(adata, keep, extend, exclude, exclude_pattern, allowed, mask_var)
+    columns, kept = candidate_genes(
+        adata, keep, extend, exclude, exclude_pattern, allowed, mask_var
+    )
     options: dict[str, Any] = {
         "keep": np.searchsorted(columns, kept),
         "costs": None if costs is None else gene_costs(adata, "costs", costs)[columns],
@@ -195,42 +197,6 @@ def panel(
     result = Panel(table, recall, float(model.explained_[-1]), model.explained_bound_, params)
     write_panel(adata, key_added, result, clusters)
     return adata if copy else None
-
-
-def _columns(
-    adata: AnnData, keep: Any, extend: Any, exclude: Any, pattern: Any, allowed: Any, mask_var: Any
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the genes that may be in the panel, and of those that are kept."""
-    kept = np.unique(
-        np.concatenate(
-            [gene_places(adata, name, genes)
-             for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
-            or [np.empty(0, dtype=np.intp)]
-        )
-    )  # fmt: skip
-    may = np.ones(adata.n_vars, dtype=bool)
-    if (masked := selected_columns(adata, mask_var)) is not None:
-        may &= np.isin(np.arange(may.size), masked)
-    if allowed is not None:
-        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
-    if pattern is not None:
-        may[matching_genes(adata, "exclude_pattern", pattern)] = False
-    may[kept] = True
-    if exclude is not None:
-        never = gene_places(adata, "exclude", exclude)
-        if (both := np.intersect1d(kept, never)).size:
-            raise InputError(
-                f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"), " and in ",
-                Term("exclude"), f": {listed([repr(str(adata.var_names[j])) for j in both])}. "
-                "Leave them out of one.",
-            )  # fmt: skip
-        may[never] = False
-    if not may.any():
-        raise InputError(
-            Term("allowed"), ", ", Term("exclude"), ", ", Term("exclude_pattern"), " and ",
-            Term("mask_var"), f" leave 0 of {may.size} genes: let some take part.",
-        )  # fmt: skip
-    return np.flatnonzero(may), kept
 
 
 def _clusters(
