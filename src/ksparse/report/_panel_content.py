@@ -134,8 +134,8 @@ def _dots(mean: Any) -> list[list[int]]:
 
 def _dots_hint(n_genes: int) -> str:
     hint = (
-        "Genes stand below the group in which their mean is highest. Size: share of the cells in "
-        "which the gene is not zero. Colour: mean expression, scaled for each gene."
+        "Genes stand in the order of the groups in which their mean is highest. Size: share of "
+        "the cells in which the gene is not zero. Colour: mean expression, scaled for each gene."
     )
     return hint + (f" The first {MAX_DOTS} of {n_genes} genes." if n_genes > MAX_DOTS else "")
 
