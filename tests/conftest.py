@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -170,3 +173,71 @@ def clustered(simulated):
     ks.tl.rank_genes(adata)
     ks.tl.embed(adata)
     return adata
+
+
+# Pages in a browser -------------------------------------------------------------------------
+
+# Names that would run, break or hide something where they are taken for more than text.
+HOSTILE = [
+    "</script><script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 2'>",
+    '"><b onmouseover="window.hacked = 3">x</b>',
+    "{{script}}",
+    "<!--<script>",
+    "a,b\"c\nd",
+    "=1+1",
+]  # fmt: skip
+
+
+def page_content(path):
+    """The data of a report."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found[1])
+
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]  # fmt: skip
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("NO BROWSER: Chromium is not installed, the report was NOT tested in one")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="NO BROWSER TEST: needs playwright"
+    )
+    with sync_api.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=program, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a report; in the end there must have been no error and no request."""
+    opened, trouble = [], []
+
+    def go(path, **options):
+        context = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+        page = context.new_page()
+        page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: trouble.append(asked.url) if asked.url != path.as_uri() else None,
+        )
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", timeout=20_000)
+        opened.append(context)
+        return page
+
+    yield go
+    for context in opened:
+        context.close()
+    # Downloads are blobs of the page itself; reading pixels often is what these tests do.
+    known = ("blob:", "warning: Canvas2D: Multiple readback")
+    assert [line for line in trouble if not line.startswith(known)] == []

@@ -79,6 +79,6 @@ def test_all_tables_are_written_by_one_function():
 
 
 def test_the_download_of_a_report_has_the_same_patterns():
-    script = (SOURCE / "report" / "genes.js").read_text(encoding="utf-8")
+    script = (SOURCE / "report" / "tables.js").read_text(encoding="utf-8")
     assert f"/^{FORMULA.pattern}/" in script
     assert f"/^({NUMBER.pattern})$/" in script

@@ -437,7 +437,7 @@ def test_the_tool_agrees_with_the_function(simulated, evaluated):
         again = part.pivot(index="group", columns="predicted", values="n_cells")
         np.testing.assert_array_equal(again, table)
     assert stored["summary"]["neighbour_overlap"] == result.neighbour_overlap
-    assert stored["params"] == {"groupby": "type", "normalized": "log1p"}
+    assert stored["params"] == {"groupby": "type", "normalized": "log1p", "held_out": "no"}
 
 
 def test_results_survive_a_file(evaluated, tmp_path):
@@ -637,3 +637,10 @@ def test_tables_that_are_no_curve_are_refused(simulated, evaluated, pyplot):
             ks.pl.panel_curve(given)
     with pytest.raises(ValueError, match="must end with one of"):
         ks.pl.panel_curve(table, save="curve.txt")
+
+
+def test_a_curve_scores_the_cells_that_are_held_out(clusters):
+    X, y, _ = clusters
+    mask = np.random.default_rng(0).random(y.size) < 0.5
+    panel_curve(X, y, [3], held_out=mask, rivals=[], random_state=0)
+    np.testing.assert_array_equal(StandIn.seen[0], X[~mask])

@@ -59,6 +59,9 @@ def test_shell_examples_run_one_after_another(slow, tmp_path, monkeypatch, capsy
             if slow or "choose-k" not in command:
                 assert main(shlex.split(command)[1:]) == 0, command
     assert (tmp_path / "again.html").stat().st_size > 50_000
+    for line in next(block for block in blocks("sh") if "ksparse panel" in block).splitlines():
+        assert main(shlex.split(line, comments=True)[1:]) == 0, line
+    assert (tmp_path / "judged" / "confusion.csv").exists()
 
 
 def test_pictures_and_files_that_are_named_are_there():

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import re
-import shutil
 import zlib
 
 import numpy as np
@@ -15,22 +13,13 @@ import pandas
 import pytest
 
 import ksparse as ks
-from conftest import crossed, thorough_params
+from conftest import HOSTILE, crossed, thorough_params
+from conftest import page_content as content
 from ksparse.io.files import plain_text
 from ksparse.metrics import summary
 from ksparse.report import write_report
 
 anndata = pytest.importorskip("anndata")
-
-HOSTILE = [
-    "</script><script>window.hacked = 1</script>",
-    "<img src=x onerror='window.hacked = 2'>",
-    '"><b onmouseover="window.hacked = 3">x</b>',
-    "{{script}}",
-    "<!--<script>",
-    "a,b\"c\nd",
-    "=1+1",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +55,6 @@ def hostile_file(simulated, tmp_path_factory):
     path = tmp_path_factory.mktemp("hostile") / "report.html"
     run = {"command": HOSTILE[0], "notes": HOSTILE, "input": {"name": HOSTILE[0]}}
     return write_report(adata, path, labels=label, title=HOSTILE[0], run=run)
-
-
-def content(path):
-    text = path.read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    return json.loads(found[1])
 
 
 def test_the_report_holds_what_was_found(page_file, adata):
@@ -203,52 +186,6 @@ def test_renamed_clusters_and_some_of_the_cells(clustered, tmp_path):
 
 
 # In a browser
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update",
-         "--disable-sync"]  # fmt: skip
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("NO BROWSER: Chromium is not installed, the report was NOT tested in one")
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="NO BROWSER TEST: needs playwright"
-    )
-    with sync_api.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=program, args=FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open a report; in the end there must have been no error and no request."""
-    opened, trouble = [], []
-
-    def go(path, **options):
-        context = browser.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
-        page = context.new_page()
-        page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on(
-            "request",
-            lambda asked: trouble.append(asked.url) if asked.url != path.as_uri() else None,
-        )
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=20_000)
-        opened.append(context)
-        return page
-
-    yield go
-    for context in opened:
-        context.close()
-    # Downloads are blobs of the page itself; reading pixels often is what these tests do.
-    known = ("blob:", "warning: Canvas2D: Multiple readback")
-    assert [line for line in trouble if not line.startswith(known)] == []
 
 
 def pixels(page):

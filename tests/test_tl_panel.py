@@ -215,3 +215,68 @@ def test_too_few_genes_are_told_in_our_words(cells):
         ks.tl.panel(cells, 9, groupby="type", mask_var=np.isin(np.arange(60), range(8)),
                     min_per_group=0, random_state=0)  # fmt: skip
     assert cells.var["panel"].sum() == 8
+
+
+# Cells that are held out -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:No panel of these genes")
+@pytest.mark.filterwarnings("ignore:. of 3 groups have no gate")
+def test_cells_that_are_held_out_have_no_part_in_the_choice(cells):
+    """Whatever they hold, genes and gates are the same; and they are those of the others."""
+    rng = np.random.default_rng(0)
+    mask = rng.random(cells.n_obs) < 0.5
+    cells.obs["held"] = mask
+    cells.obs["type"] = cells.obs["type"].astype(str)  # an order of text for all
+    other = cells.copy()
+    values = other.X.toarray()
+    values[mask] = rng.permuted(values[mask], axis=1)
+    other.X = values
+    others = cells[~mask].copy()
+    for adata in (cells, other):
+        ks.tl.panel(adata, 6, groupby="type", held_out="held", random_state=0)
+        ks.tl.gates(adata, "type", held_out=mask, random_state=0)
+    ks.tl.panel(others, 6, groupby="type", random_state=0)
+    assert genes_of(cells) == genes_of(other) == genes_of(others)
+    assert cells.uns["gates"]["gate"].tolist() == other.uns["gates"]["gate"].tolist()
+    assert (cells.uns["gates"]["F"] > other.uns["gates"]["F"]).all()
+    counts = cells.obs["type"][mask].value_counts().sort_index()
+    for table in (cells.uns["panel"]["recall"], cells.uns["gates"]):
+        assert table["n_cells"].tolist() == counts.tolist()
+    assert cells.uns["panel"]["params"]["held_out"] == "yes"
+    assert (cells.uns["panel"]["recall"]["logistic"] > 0.9).all()
+    assert (other.uns["panel"]["recall"]["logistic"] < 0.9).any()
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ("nothing", "held_out='nothing' is not a column"),
+        ([True] * 5, "held_out must be True or False for each of the 180 cells"),
+        (np.ones(180, dtype=bool), "held_out leaves fewer than 2 cells that are not held out to 3"),
+        (np.zeros(180, dtype=bool), "held_out leaves fewer than 2 cells that are held out to 3 of"),
+    ],
+)
+def test_cells_that_cannot_be_held_out_are_told(cells, held, message):
+    with pytest.raises(InputError, match=message):
+        ks.tl.panel(cells, 6, groupby="type", held_out=held, random_state=0)
+    with pytest.raises(InputError, match=message):
+        ks.tl.panel_curve(cells, "type", n_genes=[3], held_out=held, random_state=0)
+
+
+def test_gates_need_cells_on_both_sides(cells):
+    mask = np.arange(cells.n_obs) % 2 == 0
+    mask[(cells.obs["type"] == "B").to_numpy()] = False
+    told = r"1 of 3 groups have fewer than 2 samples that are, or that are not, held out.*B \(60\)"
+    with pytest.warns(InputWarning, match=told):
+        ks.tl.gates(cells, "type", held_out=mask, max_genes=1, random_state=0)
+    assert cells.uns["gates"]["n_genes"].tolist() == [1, 0, 1]
+
+
+def test_large_groups_can_count_more(cells):
+    ks.tl.panel(cells, 6, groupby="type", random_state=0)
+    ks.tl.panel(cells, 6, groupby="type", balance=0, min_per_group=0, key_added="by_cell",
+                random_state=0)  # fmt: skip
+    assert cells.uns["by_cell"]["params"]["balance"] == 0
+    with pytest.raises(InputError, match="balance=2 must be a number from 0 to 1"):
+        ks.tl.panel(cells, 6, groupby="type", balance=2, random_state=0)

@@ -22,4 +22,5 @@ def app(debug: bool) -> None:
       ksparse demo
       ksparse run cells.h5ad -k 9 --genes 100 -o results/
       ksparse choose-k cells.h5ad -k 2-12 -o numbers/
+      ksparse panel cells.h5ad --genes 50 --group-column cell_type -o panel/
     """

@@ -69,6 +69,7 @@ class Source:
     layer: str | None = None
     normalize: str = "auto"
     label_column: str | None = None
+    group_column: str | None = None
     min_cells: int = 0
     restrict_to: str | None = None
     final_path: Path | None = None
@@ -95,7 +96,7 @@ class Source:
         """Return the data as AnnData."""
         return read_file(self.path, self.check, transpose=self.transpose,
                          unique_names=self.unique_names,
-                         label_column=self.label_column)  # fmt: skip
+                         label_column=self.label_column or self.group_column)  # fmt: skip
 
 
 def read_file(path: Path, check: bool, **options: Any) -> Any:

@@ -17,6 +17,7 @@ __all__ = [
     "GROUPS",
     "NUMBERS",
     "PATH",
+    "grouped_options",
     "input_argument",
     "input_options",
     "out_option",
@@ -107,17 +108,18 @@ CHECK = click.option(
     default=True,
     help="Check .h5ad, .h5, .loom and .zarr files in another process before they are read.",
 )
-READING = (
-    click.option("--layer", help="Use this layer instead of X."),
-    click.option(
-        "--label-column",
-        metavar="NAME",
-        help="Column with known labels, to compare with; they are not used by the fit.",
-    ),
+LAYER = click.option("--layer", help="Use this layer instead of X.")
+LABELS = click.option(
+    "--label-column",
+    metavar="NAME",
+    help="Column with known labels, to compare with; they are not used by the fit.",
+)
+TABLES = (
     click.option("--transpose", is_flag=True, help="A table (.csv, .tsv, .npz) has genes in rows."),
     click.option("--unique-names", is_flag=True, help="Number repeated names of cells and genes."),
     CHECK,
 )
+READING = (LAYER, LABELS, *TABLES)
 SEED = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
@@ -142,6 +144,8 @@ def _all(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command],
 
 
 input_options = _all([NORMALIZE, MIN_CELLS, *READING])
+# Without labels: groups are given otherwise.
+grouped_options = _all([NORMALIZE, MIN_CELLS, LAYER, *TABLES])
 reading_options = _all(READING)
 work_options = _all([SEED, *WORKING])
 seedless_options = _all(WORKING)

@@ -48,7 +48,7 @@ def new_folder(folder: Path, names: Sequence[str], force: bool) -> Iterator[Path
             yield work
             with held_signals():
                 _check_names(folder, names, force)
-                _move(work, folder, names[-1])
+                _move(work, folder, names)
         made = []
     finally:
         for path in made:  # after an error: leave no empty folder behind
@@ -90,13 +90,20 @@ def _check_names(folder: Path, names: Sequence[str], force: bool) -> None:
             raise InputError(f"{folder / name} is a folder: remove it, or give another -o.")
 
 
-def _move(work: Path, folder: Path, last: str) -> None:
-    """Move all files of a folder, also those in folders inside; `last` goes last."""
+def _move(work: Path, folder: Path, names: Sequence[str]) -> None:
+    """Move all files of a folder, also those in folders inside; the last name goes last.
+
+    Older results that have no successor are removed: they would not belong to the new ones.
+    """
+    last = names[-1]
     files = sorted(file.relative_to(work) for file in work.rglob("*") if file.is_file())
     files.sort(key=lambda file: file == Path(last))
     for file in files:
         (folder / file).parent.mkdir(exist_ok=True)
     (folder / last).unlink(missing_ok=True)
+    for name in names:
+        if Path(name) not in files:
+            (folder / name).unlink(missing_ok=True)
     for file in files:
         (work / file).replace(folder / file)
 

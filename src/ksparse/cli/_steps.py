@@ -77,14 +77,19 @@ def command_line(command: str, paths: Sequence[Any], words: Sequence[Any]) -> st
 
 
 @contextmanager
-def noted() -> Iterator[list[str]]:
-    """Collect the texts of the warnings of a block, which are shown as well."""
+def noted(before: Sequence[str] = ()) -> Iterator[list[str]]:
+    """Collect the texts of the warnings of a block, which are shown as well.
+
+    Those that were collected `before` are left out.
+    """
     notes: list[str] = []
     show_before = warnings.showwarning
 
     def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            notes.append(shell_text(message))
+            if (text := shell_text(message)) in before:
+                return
+            notes.append(text)
         show_before(message, category, *where, **more)
 
     warnings.showwarning = show

@@ -23,6 +23,19 @@ WORDS = {
     "labels": "--label-column",
     "label_column": "--label-column",
     "min_share": "--min-share",
+    "groupby": "--group-column",
+    "keep": "--keep",
+    "exclude": "--exclude",
+    "exclude_pattern": "--exclude-pattern",
+    "allowed": "--allowed",
+    "costs": "--costs",
+    "min_per_group": "--min-per-group",
+    "extend": "--extend",
+    "balance": "--balance",
+    "max_genes": "--gate-genes",
+    "genes": "--panel",
+    "held_out": "--held-out",
+    "n_splits": "{} folds",
     "max_labels": "--max-labels",
     "random_state": "--seed",
     "n_jobs": "--jobs",
@@ -44,9 +57,11 @@ WORDS = {
     "adata.obs": "obs",
     "adata.var": "var",
     "adata.obs[]": "obs[{!r}]",
+    "adata.var[]": "var[{!r}]",
     "adata.obsm[]": "obsm[{!r}]",
     "adata.uns[]": "uns[{!r}]",
     "tool": "`ksparse run`",
+    "panel tool": "`ksparse panel`",
     "no result": "There is no result in the file",
     "run first": "it is no result of `ksparse run`",
     "run again": "run `ksparse run` again",
@@ -55,7 +70,10 @@ WORDS = {
     "number names": "give --unique-names",
 }
 # Names that users chose are quoted: they may hold anything.
-QUOTED = ("layer", "labels", "label_column", "restrict_to")
+QUOTED = (
+    "layer", "labels", "label_column", "restrict_to", "groupby", "exclude_pattern", "allowed",
+    "costs", "genes", "held_out",
+)  # fmt: skip
 
 
 def shell_word(term: Term) -> str:

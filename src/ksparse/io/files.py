@@ -20,7 +20,7 @@ __all__ = ["LOCK", "claimed", "new_file", "plain_text", "write_csv"]
 LOCK = ".ksparse.lock"
 
 # What spreadsheets take for the beginning of a formula, in wide characters too. The script of
-# the report (genes.js) has the same two patterns.
+# the report (tables.js) has the same two patterns.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan)")
 

@@ -10,17 +10,17 @@ from numpy.typing import ArrayLike
 
 from ksparse._errors import InputError, Term
 from ksparse._tables import as_table
-from ksparse.matrix import Ints
 from ksparse.matrix.sources import select_rows
 from ksparse.panel.rivals import OURS, check_rivals, choose_features, usable_features
 from ksparse.panel.scoring import (
-    Groups,
+    halves,
     make_folds,
     read_data,
     read_groups,
     sample_cells,
     score_panel,
     score_rows,
+    split_groups,
 )
 from ksparse.params import TRUE_OR_FALSE, check_integer, check_listed, check_seed
 
@@ -35,6 +35,7 @@ def panel_curve(
     y: ArrayLike,
     counts: Sequence[int],
     *,
+    held_out: ArrayLike | None = None,
     ours: bool = True,
     rivals: Sequence[str] = ("hvg", "random"),
     n_splits: int = 5,
@@ -58,6 +59,8 @@ def panel_curve(
         left out, with a warning.
     counts : sequence of int
         Numbers of features.
+    held_out : array-like of bool, optional
+        Score these cells, and choose with all others. By default half of every group.
     ours : bool, default=True
         Whether to score `ksparse.panel.PanelSelector`: one path gives the panels of all sizes.
     rivals : sequence of {"wilcoxon", "hvg", "random"}, default=("hvg", "random")
@@ -110,7 +113,9 @@ def panel_curve(
     rng = check_seed(random_state)
     X = read_data(X)
     groups = read_groups(y, X.shape[0], least=LEAST_CELLS)
-    half, rest = _halves(groups, rng)
+    half, rest = (
+        halves(groups, rng) if held_out is None else split_groups(groups, held_out, X.shape[0])
+    )
     fitted = select_rows(X, half.rows)
     sizes = _check_counts(counts, usable_features(fitted).size)
     scored = sample_cells(rest, max_cells, rng)
@@ -136,13 +141,3 @@ def _check_counts(counts: Any, most: int) -> list[int]:
             "in the half of the cells that chooses: give smaller numbers.",
         )  # fmt: skip
     return sizes
-
-
-def _halves(groups: Groups, rng: np.random.RandomState) -> tuple[Groups, Groups]:
-    """Return cells to choose features with, and cells to score: half of every group each."""
-    order = rng.permutation(groups.codes.size)
-    first = np.zeros(groups.codes.size, dtype=bool)
-    for group in range(len(groups.names)):
-        here: Ints = order[groups.codes[order] == group]
-        first[here[: here.size // 2]] = True
-    return groups.take(np.flatnonzero(first)), groups.take(np.flatnonzero(~first))

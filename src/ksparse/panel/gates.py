@@ -24,6 +24,7 @@ from ksparse.panel._training import (
     found,
     halve,
 )
+from ksparse.panel.scoring import held_out_mask
 from ksparse.params import check_seed
 
 __all__ = ["MAX_FEATURES", "Gate", "Gates", "find_gates"]
@@ -174,6 +175,7 @@ def find_gates(
     max_genes: int = 3,
     beta: float = 1.0,
     n_candidates: int | None = None,
+    held_out: ArrayLike | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> Gates:
     """Find for every group the few features, each high or low, that mark its samples.
@@ -218,6 +220,8 @@ def find_gates(
         For each group search only so many features: half are those with the largest F alone,
         and the others those with the largest F together with the best one, on the training
         samples. By default all features are searched.
+    held_out : array-like of bool, optional
+        Find gates without these samples, and score them on these, instead of halves.
     random_state : int, RandomState or None
         Seed of the halves.
 
@@ -255,8 +259,12 @@ def find_gates(
             "all be searched: give fewer features, or ", Term("n_candidates", 20), ".",
         )  # fmt: skip
     groups, codes, rows = read_groups(y, data.X.shape[0])
-    large = _large(groups, np.bincount(codes))
-    first, second = halve(codes, len(groups), rng, MAX_TRAINING)
+    if held_out is None:
+        first, second = halve(codes, len(groups), rng, MAX_TRAINING)
+    else:
+        inside = held_out_mask(held_out, data.X.shape[0])[rows]
+        first, second = _training(codes, ~inside, len(groups), rng), np.flatnonzero(inside)
+    large = _large(groups, codes, first, second)
     whole = Part(data.X, np.zeros(data.X.shape[0], dtype=np.int64), 1)
     training = Part(whole.rows(rows[first]).X, codes[first], len(groups))
     check_values(training.X)  # which were not checked before if they are in a file
@@ -280,17 +288,36 @@ def find_gates(
     return Gates(tuple(out.values()), labels)
 
 
-def _large(groups: Sequence[str], sizes: NDArray[Any]) -> list[int]:
-    """Return the groups that can be halved twice; warn about the others."""
-    small = [f"{group} ({size})" for group, size in zip(groups, sizes, strict=True)
-             if size < SMALLEST_GROUP]  # fmt: skip
-    if small:
+def _training(
+    codes: NDArray[np.int64], given: Flags, n_groups: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Return the samples that are given to find gates with, or a sample of them if it is large."""
+    places = np.flatnonzero(given)
+    if places.size <= MAX_TRAINING:
+        return places
+    return places[halve(codes[places], n_groups, rng, MAX_TRAINING)[0]]
+
+
+def _large(
+    groups: Sequence[str],
+    codes: NDArray[np.int64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> list[int]:
+    """Return the groups with two samples in either part; warn about the others."""
+    sizes, fitted, scored = (np.bincount(codes[places], minlength=len(groups))
+                             for places in (slice(None), first, second))  # fmt: skip
+    large = np.minimum(fitted, scored) >= SMALLEST_GROUP // 2
+    if small := [f"{groups[int(g)]} ({sizes[g]})" for g in np.flatnonzero(~large)]:
+        few = f"{SMALLEST_GROUP} samples"
+        if sizes[~large].max() >= SMALLEST_GROUP:
+            few = f"{SMALLEST_GROUP // 2} samples that are, or that are not, held out"
         warn(
-            f"{len(small)} of {len(groups)} groups have fewer than {SMALLEST_GROUP} samples, and "
-            f"no gate: {listed(small)}.",
+            f"{len(small)} of {len(groups)} groups have fewer than {few}, and no gate: "
+            f"{listed(small)}.",
             stacklevel=3,
         )
-    return [g for g, size in enumerate(sizes) if size >= SMALLEST_GROUP]
+    return [int(g) for g in np.flatnonzero(large)]
 
 
 def _gate(

@@ -11,7 +11,7 @@ from ksparse._tables import as_table
 from ksparse.matrix import Ints
 from ksparse.matrix.sources import select_rows
 from ksparse.panel._training import halve
-from ksparse.panel.scoring import CLASSIFIERS, Groups, sample_cells, score_panel
+from ksparse.panel.scoring import CLASSIFIERS, Groups, sample_cells, score_panel, split_groups
 
 __all__ = ["held_out_recall", "lost_groups"]
 
@@ -20,7 +20,11 @@ MAX_CELLS = 10_000
 
 
 def held_out_recall(
-    X: Any, groups: Groups, choose: Callable[[Any, Ints], Ints], rng: np.random.RandomState
+    X: Any,
+    groups: Groups,
+    choose: Callable[[Any, Ints], Ints],
+    rng: np.random.RandomState,
+    held_out: Any = None,
 ) -> Any:
     """Return the recall of each group by features that are chosen without the cells scored.
 
@@ -38,6 +42,8 @@ def held_out_recall(
         ``choose(X, codes)`` returns the features for some samples and their groups.
     rng : RandomState
         Random numbers for the halves.
+    held_out : array of bool, optional
+        Score these samples, and choose with all others, instead of halves.
 
     Returns
     -------
@@ -45,14 +51,20 @@ def held_out_recall(
         One row for each group: n_cells that were scored, chance (its share of the cells: the
         recall of guesses in proportion to the sizes), and the recall of each classifier.
     """
-    groups = sample_cells(groups, MAX_CELLS, rng)
+    if held_out is None:
+        groups = sample_cells(groups, MAX_CELLS, rng)
+        fitted, scored = halve(groups.codes, len(groups.names), rng)
+    else:
+        parts = split_groups(groups, held_out, X.shape[0])
+        rows = [sample_cells(part, MAX_CELLS // 2, rng).rows for part in parts]
+        groups = groups.take(np.flatnonzero(np.isin(groups.rows, np.concatenate(rows))))
+        fitted, scored = (np.searchsorted(groups.rows, part) for part in rows)
     data = X if groups.rows.size == X.shape[0] else select_rows(X, groups.rows)
-    fitted, held_out = halve(groups.codes, len(groups.names), rng)
     features = choose(select_rows(data, fitted), groups.codes[fitted])
-    scores = score_panel(data, groups, [(fitted, held_out)], [features])
+    scores = score_panel(data, groups, [(fitted, scored)], [features])
     table = as_table(
         {
-            "n_cells": np.bincount(groups.codes[held_out], minlength=len(groups.names)),
+            "n_cells": np.bincount(groups.codes[scored], minlength=len(groups.names)),
             "chance": groups.sizes / groups.codes.size,
             **{name: scores.recall[name][0] for name in CLASSIFIERS},
         }

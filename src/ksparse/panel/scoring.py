@@ -31,6 +31,8 @@ __all__ = [
     "Fold",
     "Groups",
     "PanelScores",
+    "halves",
+    "held_out_mask",
     "held_out_ratio",
     "make_folds",
     "read_data",
@@ -38,6 +40,7 @@ __all__ = [
     "sample_cells",
     "score_panel",
     "score_rows",
+    "split_groups",
 ]
 
 CLASSIFIERS = ("logistic", "5nn")
@@ -117,7 +120,9 @@ def read_groups(
             "sample.",
         )  # fmt: skip
     labels = pandas.Categorical(values)
-    taken = np.ones(n_samples, dtype=bool) if held_out is None else _mask(held_out, n_samples)
+    taken = (
+        np.ones(n_samples, dtype=bool) if held_out is None else held_out_mask(held_out, n_samples)
+    )
     codes = np.asarray(labels.codes, dtype=np.intp)
     if missing := int((taken & (codes < 0)).sum()):
         warn(
@@ -144,7 +149,8 @@ def read_groups(
     return Groups(rows, np.searchsorted(kept, codes[rows]), [names[g] for g in kept])
 
 
-def _mask(held_out: Any, n_samples: int) -> Any:
+def held_out_mask(held_out: Any, n_samples: int) -> Any:
+    """Return a mask of samples; raise InputError if it is none."""
     mask = np.asarray(held_out)
     if mask.dtype != bool or mask.shape != (n_samples,):
         raise InputError(
@@ -152,6 +158,34 @@ def _mask(held_out: Any, n_samples: int) -> Any:
             f"shape {mask.shape} and dtype {mask.dtype}.",
         )  # fmt: skip
     return mask.copy()
+
+
+def halves(groups: Groups, rng: np.random.RandomState) -> tuple[Groups, Groups]:
+    """Return samples to choose features with, and samples to score: half of every group each."""
+    order = rng.permutation(groups.codes.size)
+    first = np.zeros(groups.codes.size, dtype=bool)
+    for group in range(len(groups.names)):
+        here: Ints = order[groups.codes[order] == group]
+        first[here[: here.size // 2]] = True
+    return groups.take(np.flatnonzero(first)), groups.take(np.flatnonzero(~first))
+
+
+def split_groups(groups: Groups, held_out: Any, n_samples: int) -> tuple[Groups, Groups]:
+    """Return the samples that are not held out, and those that are.
+
+    Raises InputError unless every group has at least two samples in either part.
+    """
+    inside = held_out_mask(held_out, n_samples)[groups.rows]
+    parts = groups.take(np.flatnonzero(~inside)), groups.take(np.flatnonzero(inside))
+    for part, where in zip(parts, ("that are not", "that are"), strict=True):
+        if small := [f"{groups.names[g]!r} ({part.sizes[g]})"
+                     for g in np.flatnonzero(part.sizes < 2)]:  # fmt: skip
+            raise InputError(
+                Term("held_out"), f" leaves fewer than 2 cells {where} held out to {len(small)} of "
+                f"{len(groups.names)} groups: {listed(small)}. Hold out some cells of every group, "
+                "not all.",
+            )  # fmt: skip
+    return parts
 
 
 def sample_cells(groups: Groups, max_cells: int | None, rng: np.random.RandomState) -> Groups:

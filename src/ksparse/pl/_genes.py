@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ksparse._errors import InputError
 from ksparse._plotting import cluster_colours, one_axes, saved
@@ -14,7 +13,7 @@ from ksparse.params import check_integer
 from ksparse.scverse.expression import expression_of
 from ksparse.scverse.fields import clustered_cells
 from ksparse.scverse.labels import clusters_of
-from ksparse.scverse.markers import contributions, order_by_weight, top_genes
+from ksparse.scverse.markers import contributions, order_by_weight, per_gene, top_genes
 from ksparse.scverse.schema import Record, read_record
 
 if TYPE_CHECKING:
@@ -149,12 +148,6 @@ def dotplot(
     ax.legend(handles=handles, title="cells expressing", title_fontsize=8, fontsize=8, ncols=3,
               frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0))  # fmt: skip
     return saved(ax, save)
-
-
-def per_gene(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values with every column scaled to the range from 0 to 1."""
-    low, high = values.min(axis=0), values.max(axis=0)
-    return (values - low) / np.where(high > low, high - low, 1.0)
 
 
 def _bands(ax: Any, clusters: list[int]) -> None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term, warn
 from ksparse._plotting import COLOURS, given_axes, one_axes, saved
 from ksparse.matrix.sources import select_rows
-from ksparse.pl._genes import per_gene
 from ksparse.scverse.expression import check_gene_names, read_expression
-from ksparse.scverse.markers import cluster_profiles
+from ksparse.scverse.markers import cluster_profiles, diagonal_order, per_gene
 from ksparse.scverse.panel_evaluation import (
     check_curve,
     group_column,
@@ -105,7 +104,7 @@ def panel(
     profiles = cluster_profiles(
         select_rows(X, known), np.arange(places.size), codes[known], len(groups)
     )
-    order, marked = _diagonal(profiles.mean)
+    order, marked = diagonal_order(profiles.mean)
     names = [str(name) for name in adata.var_names[places[order]]]
     longest = max(min(len(name), LONGEST_NAME) for name in groups)
     ax = one_axes(
@@ -126,15 +125,6 @@ def _codes(adata: AnnData, groupby: str) -> tuple[NDArray[np.intp], list[str]]:
     if missing := int((codes < 0).sum()):
         warn(f"{missing} of {codes.size} cells have no {groupby}, and are left out.", stacklevel=3)
     return codes, [str(name) for name in categories.categories]
-
-
-def _diagonal(mean: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the order of genes that makes the diagonal visible, and the group of each."""
-    marked = mean.argmax(axis=0)
-    scaled = np.sort(per_gene(mean), axis=0)
-    second = scaled[-2] if len(scaled) > 1 else np.zeros(mean.shape[1])
-    order = np.lexsort((second, marked))
-    return order, marked[order]
 
 
 def _shortened(name: str) -> str:

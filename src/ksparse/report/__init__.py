@@ -1,5 +1,5 @@
-"""A report of a result: one self-contained HTML page."""
+"""Reports of results: self-contained HTML pages."""
 
-from ksparse.report._page import write_report
+from ksparse.report._page import write_panel_report, write_report
 
-__all__ = ["write_report"]
+__all__ = ["write_panel_report", "write_report"]

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term
-from ksparse._plotting import COLOURS, cluster_colours
+from ksparse._plotting import COLOURS
 from ksparse.metrics import summary
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
+from ksparse.report._values import coloured_groups, number, numbers
 from ksparse.scverse.fields import clustered_cells
 from ksparse.scverse.labels import MAX_CLASSES, clusters_of, label_column, sorted_confusion
 from ksparse.scverse.markers import contributions, order_by_weight, top_genes
@@ -50,7 +51,7 @@ def report_content(
     return {
         "title": str(title or "") or f"{len(names)} clusters of {codes.size:,} cells",
         "n_cells": codes.size,
-        "clusters": _groups(names, size),
+        "clusters": coloured_groups(names, size),
         "palette": list(COLOURS),
         **known.content(),
         "label_name": labels,
@@ -58,7 +59,7 @@ def report_content(
         "genes": genes,
         "genes_hint": _genes_hint(genes),
         "dots": _dots(record, genes, len(names)),
-        "history": {name: _numbers(record.history[name]) for name in ("cost", "labels_changed")},
+        "history": {name: numbers(record.history[name]) for name in ("cost", "labels_changed")},
         "convergence": convergence_text(record),
         "path": _path(adata, path_key, record, len(names)),
         "story": story(
@@ -103,7 +104,9 @@ class _KnownLabels:
             return {"labels": None, "confusion": None}
         classes, clusters, counts = self.confusion
         return {
-            "labels": _groups([str(name) for name in self.classes], np.bincount(self.codes)),
+            "labels": coloured_groups(
+                [str(name) for name in self.classes], np.bincount(self.codes)
+            ),
             "confusion": {"classes": classes, "clusters": clusters, "counts": counts.tolist()},
             "scores": [
                 ["accuracy (best matching)", f"{self.scores['accuracy']:.1%}"],
@@ -111,14 +114,6 @@ class _KnownLabels:
                 ["normalised mutual information", f"{self.scores['nmi']:.3f}"],
             ],
         }
-
-
-def _groups(names: list[str], size: Any) -> list[dict[str, Any]]:
-    colours = cluster_colours(len(names))
-    return [
-        {"name": name, "size": int(count), "colour": colour}
-        for name, count, colour in zip(names, size, colours, strict=True)
-    ]
 
 
 def _tiles(
@@ -147,14 +142,14 @@ def _genes(adata: AnnData, record: Record, drawn: Any) -> tuple[list[dict[str, A
             "rank": rank + 1,
             "place": int(j),
             "name": str(names[j]),
-            "weight": _number(weight[j]),
+            "weight": number(weight[j]),
             "cluster": int(shares[:, j].argmax()),
-            "contribution": _numbers(shares[:, j]),
-            "mean": _numbers(mean[:, j]),
-            "fraction": _numbers(fraction[:, j]),
+            "contribution": numbers(shares[:, j]),
+            "mean": numbers(mean[:, j]),
+            "fraction": numbers(fraction[:, j]),
             "values": values[rank],
-            "low": _number(lows[rank]),
-            "top": _number(tops[rank]),
+            "low": number(lows[rank]),
+            "top": number(tops[rank]),
         }
         for rank, j in enumerate(order)
     ]
@@ -187,14 +182,5 @@ def _path(adata: AnnData, path_key: str, record: Record, n_clusters: int) -> dic
     if path.restrict_to != (record.restriction.text if record.restriction else ""):
         return None
     names = ("n_features", "eta", "explained", "agreement", "silhouette", "accuracy", "ari", "nmi")
-    columns = {name: _numbers(path.columns[name]) for name in names if name in path.columns}
+    columns = {name: numbers(path.columns[name]) for name in names if name in path.columns}
     return columns | {"best": path.best}
-
-
-def _number(value: Any) -> float | None:
-    number = float(value)
-    return float(f"{number:.5g}") if np.isfinite(number) else None
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [_number(value) for value in np.asarray(values).ravel()]

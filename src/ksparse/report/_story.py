@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from ksparse.report._values import call_text, run_tables, table_rows
 from ksparse.scverse.schema import Record, Results
 
 __all__ = ["convergence_text", "story", "tables"]
@@ -71,24 +71,8 @@ def convergence_text(record: Record) -> str:
     return text
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        items = [str(item) for item in value.ravel()[:6]]
-        more = f", ... ({value.size} in all)" if value.size > len(items) else ""
-        return ", ".join(items) + more
-    if isinstance(value, float | np.floating):
-        return f"{float(value):.6g}"
-    if isinstance(value, np.generic):
-        value = value.item()
-    return str(value)
-
-
-def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    return [[str(name), _text(value)] for name, value in values.items()]
-
-
 def _result_rows(results: Results) -> list[list[str]]:
-    return _rows({name: value for name, value in asdict(results).items() if value is not None})
+    return table_rows({name: value for name, value in asdict(results).items() if value is not None})
 
 
 def tables(record: Record, run: dict[str, Any]) -> tuple[list[Any], str]:
@@ -106,24 +90,12 @@ def tables(record: Record, run: dict[str, Any]) -> tuple[list[Any], str]:
         )
     out = [
         ["Result", _result_rows(record.results)],
-        ["Parameters", _rows(record.params)],
+        ["Parameters", table_rows(record.params)],
         ["Starts that were compared", tried],
     ]
-    for title, name in (("Input", "input"), ("Options", "options"), ("Seconds", "seconds")):
-        if run.get(name):
-            out.append([title, _rows(run[name])])
-    out.append(["Versions", _rows(record.versions)])
-    return out, str(run["command"]) if run.get("command") else _call(record.params)
-
-
-def _call(params: Any) -> str:
-    options = []
-    for name, value in params.items():
-        if name != "n_clusters":
-            plain = value.item() if isinstance(value, np.generic) else value
-            text = repr(plain) if isinstance(plain, bool | int | float | str) else "..."
-            if name == "restrict_to":
-                column, *groups = (str(word) for word in value)
-                text = repr((column, groups))
-            options.append(f"{name}={text}")
-    return f"ksparse.tl.ksparse({', '.join(['adata', str(params['n_clusters']), *options])})"
+    out += run_tables(run)
+    out.append(["Versions", table_rows(record.versions)])
+    if run.get("command"):
+        return out, str(run["command"])
+    others = {name: value for name, value in record.params.items() if name != "n_clusters"}
+    return out, call_text("ksparse.tl.ksparse", record.params["n_clusters"], others)

@@ -8,7 +8,7 @@ const format = (value, digits = 3) =>
 const whole = (value) => Number(value).toLocaleString("en-US");
 const percent = (value, digits = 0) => (value === null ? "–" : (100 * value).toFixed(digits).replace(/^-(0\.?0*)$/, "$1") + " %");
 
-const clusterName = (name) => (/^\d+$/.test(name) ? `cluster ${name}` : name); // users may have renamed them
+const clusterName = (name) => (/^\d+$/.test(name) ? `${data.noun || "cluster"} ${name}` : name); // users may have renamed them
 
 // Cut in the middle: names of clusters of one group differ at their end.
 function shortened(name, most) {

@@ -1,4 +1,4 @@
-// Pictures that do not move: dots, bars, confusion, lines.
+// Pictures of every page that do not move: dots and lines.
 function dotPlot() {
   const box = byId("dot-plot"), pairs = data.dots;
   if (!pairs.length) { byId("dots").hidden = true; return; }
@@ -32,30 +32,6 @@ function dotPlot() {
   box.replaceChildren(plot);
 }
 
-function sizeBars() {
-  const most = Math.max(...data.clusters.map((cluster) => cluster.size)), total = data.n_cells;
-  byId("size-bars").replaceChildren(...data.clusters.map((cluster) => make("div", { class: "bar" },
-    make("span", {}, clusterName(cluster.name)),
-    make("div", { class: "track" }, make("div", { class: "fill", css: { width: (100 * cluster.size) / most + "%", background: cluster.colour } })),
-    make("span", { class: "value" }, `${whole(cluster.size)} (${percent(cluster.size / total, 1)})`))));
-}
-
-function confusion() {
-  if (!data.confusion) return;
-  byId("truth").hidden = false;
-  byId("scores").replaceChildren(...data.scores.map(([name, value]) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, name))));
-  const { classes, clusters, counts } = data.confusion;
-  const head = make("thead", {}, make("tr", {}, make("th", { class: "text" }, data.label_name), ...clusters.map((name) => make("th", { scope: "col" }, name)), make("th", {}, "all")));
-  const body = make("tbody", {}, ...classes.map((name, i) => {
-    const sum = counts[i].reduce((a, b) => a + b, 0);
-    return make("tr", {}, make("th", { class: "text", scope: "row", title: name }, name), ...counts[i].map((count) => {
-      const share = sum ? count / sum : 0;
-      return make("td", { class: share > 0.6 ? "on" : "", css: { background: shade("shade", share * 0.9) }, title: percent(share, 1) + " of " + name }, count ? whole(count) : "");
-    }), make("td", {}, whole(sum)));
-  }));
-  byId("confusion").replaceChildren(head, body);
-}
-
 function ticks(low, high) {
   const step = 10 ** Math.floor(Math.log10((high - low) / 3 || 1)), width = [1, 2, 5, 10].map((n) => n * step).find((n) => (high - low) / n <= 5.5) || step;
   const out = [];
@@ -63,11 +39,25 @@ function ticks(low, high) {
   return out;
 }
 
-function lines({ title, x, series, xLabel, yLabel, log = false, mark = null, top = null, wholeX = false }) {
-  const width = 460, height = 290, left = 56, right = 14, up = 30, down = 66;
+// Names below a picture, in as many lines as they need: their places, and the number of lines.
+function legendPlaces(series, left, most) {
+  const places = [];
+  let at = left, line = 0;
+  for (const { name } of series) {
+    const width = 28 + name.length * 6.6;
+    if (at + width > most && at > left) { at = left; line += 1; }
+    places.push([at, line]);
+    at += width;
+  }
+  return { places, n: line + 1 };
+}
+
+// Series are { name, values, colour, dashed, errors (of the values), size (of the points) }.
+function lines({ title, x, series, xLabel, yLabel, log = false, mark = null, top = null, bottom = 0, wholeX = false }) {
+  const width = 460, left = 56, right = 14, up = 30, names = legendPlaces(series, 10, width - 4), down = 50 + 16 * names.n, height = 224 + down;
   const all = series.flatMap((one) => one.values).filter((value) => value !== null);
   if (!all.length) return make("p", {}, "");
-  const low = Math.min(0, ...all), high = top === null ? Math.max(...all, low + 1e-9) * 1.06 : top;
+  const low = Math.min(bottom, ...all), high = top === null ? Math.max(...all, low + 1e-9) * 1.06 : top;
   const scaleX = (value) => (log ? Math.log10(value) : value);
   const first = scaleX(Math.min(...x)), last = scaleX(Math.max(...x));
   const px = (value) => left + ((scaleX(value) - first) / (last - first || 1)) * (width - left - right) * (last > first ? 1 : 0) + (last > first ? 0 : (width - left - right) / 2);
@@ -83,36 +73,18 @@ function lines({ title, x, series, xLabel, yLabel, log = false, mark = null, top
     draw("text", { x: (left + width - right) / 2, y: height - down + 34, "text-anchor": "middle", class: "soft" }, xLabel));
   if (yLabel) plot.append(draw("text", { x: 13, y: (up + height - down) / 2, transform: `rotate(-90 13 ${(up + height - down) / 2})`, "text-anchor": "middle", class: "soft" }, yLabel));
   if (mark !== null) plot.append(draw("line", { x1: px(mark), x2: px(mark), y1: up, y2: py(low), class: "axis", "stroke-dasharray": "3 3" }));
-  let at = left;
-  for (const one of series) {
-    const points = x.map((value, i) => [value, one.values[i]]).filter(([, value]) => value !== null);
+  series.forEach((one, number) => {
+    const points = x.map((value, i) => [value, one.values[i], one.errors ? one.errors[i] : null]).filter(([, value]) => value !== null);
     plot.append(draw("polyline", { points: points.map(([a, b]) => `${px(a)},${py(b)}`).join(" "), fill: "none", stroke: one.colour, "stroke-width": 2, "stroke-dasharray": one.dashed ? "5 4" : "none" }));
-    for (const [a, b] of points) plot.append(draw("circle", { cx: px(a), cy: py(b), r: 3, fill: one.colour }, draw("title", {}, `${one.name}: ${format(b, 4)} at ${format(a, 5)}`)));
-    if (series.length > 1) {
-      plot.append(draw("circle", { cx: at + 5, cy: height - 8, r: 4, fill: one.colour }), draw("text", { x: at + 13, y: height - 8, dy: "0.35em", class: "soft" }, one.name));
-      at += 26 + one.name.length * 6.4;
+    for (const [a, b, error] of points) {
+      if (error) plot.append(draw("line", { x1: px(a), x2: px(a), y1: py(Math.min(high, b + error)), y2: py(Math.max(low, b - error)), stroke: one.colour }));
+      if (one.size !== 0) plot.append(draw("circle", { cx: px(a), cy: py(b), r: one.size || 3, fill: one.colour }, draw("title", {}, `${one.name}: ${format(b, 4)}${error ? " ± " + format(error, 2) : ""} at ${format(a, 5)}`)));
     }
-  }
+    if (series.length > 1) {
+      const [at, line] = names.places[number], y = height - 8 - 16 * (names.n - 1 - line);
+      plot.append(one.dashed && one.size === 0 ? draw("line", { x1: at + 1, x2: at + 11, y1: y, y2: y, stroke: one.colour, "stroke-width": 2, "stroke-dasharray": "3 2" }) : draw("circle", { cx: at + 5, cy: y, r: one.size || 4, fill: one.colour }),
+        draw("text", { x: at + 14, y, dy: "0.35em", class: "soft" }, one.name));
+    }
+  });
   return plot;
-}
-
-function pathCharts() {
-  const path = data.path;
-  if (!path) return;
-  byId("path").hidden = false;
-  const colours = data.palette, known = path.accuracy !== undefined;
-  const names = [["accuracy", "accuracy"], ["ari", "ARI"], ["nmi", "NMI"], ["explained", "explained"], ["agreement", "agreement"]].concat(known ? [] : [["silhouette", "silhouette"]]);
-  const series = names.filter(([key]) => path[key]).map(([key, name], i) => ({ name, values: path[key], colour: colours[i], dashed: known && i > 2 }));
-  byId("path-charts").replaceChildren(
-    lines({ title: "Quality against the number of genes", x: path.n_features, series, xLabel: "selected genes", log: true, mark: path.best, top: 1.02 }),
-    lines({ title: "Genes against eta", x: path.eta, series: [{ name: "genes", values: path.n_features, colour: colours[0] }], xLabel: "radius eta", yLabel: "selected genes" }));
-  byId("path-hint").textContent = `Explained and agreement are measured on held-out cells. The dotted line, ${whole(path.best)} genes, is the fewest that explain the clusters about as well as any number does.`;
-}
-
-function convergenceCharts() {
-  const { cost, labels_changed: changed } = data.history, loops = cost.map((_, i) => i + 1);
-  byId("convergence-charts").replaceChildren(
-    lines({ title: "Cost after each loop", x: loops, series: [{ name: "cost", values: cost, colour: data.palette[0] }], xLabel: "loop", wholeX: true }),
-    lines({ title: "Labels that changed (1 − ARI)", x: loops, series: [{ name: "labels", values: changed, colour: data.palette[5] }], xLabel: "loop", wholeX: true, top: Math.max(0.05, ...changed) * 1.05 }));
-  byId("convergence-hint").textContent = data.convergence;
 }

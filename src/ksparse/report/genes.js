@@ -15,33 +15,14 @@ function columnValue(gene, column) {
 
 function rows() {
   const query = table.query.toLowerCase();
-  const out = data.genes.filter((gene) => gene.name.toLowerCase().includes(query));
-  const sign = table.down ? -1 : 1;
-  return out.sort((a, b) => {
-    const x = columnValue(a, table.sort), y = columnValue(b, table.sort);
-    return x < y ? -sign : x > y ? sign : a.rank - b.rank;
-  });
-}
-
-function sortBy(column, down) {
-  table.sort = column;
-  table.down = down;
-  fillTable();
+  return inOrder(data.genes.filter((gene) => gene.name.toLowerCase().includes(query)), columnValue, table);
 }
 
 function header() {
-  const columns = [["rank", "#"], ["name", "gene"], ["weight", "weight"], ["cluster", "marker of"], ...clusterNames.map((name, i) => [`c${i}`, name])];
-  const row = make("tr");
-  for (const [column, title] of columns) {
-    const sorted = table.sort === column ? (table.down ? "descending" : "ascending") : "none";
-    const chosen = state.highlight && state.highlight.kind === "cluster" && column === `c${state.highlight.index}`;
-    const kinds = [column === "name" || column === "cluster" ? "text" : "", chosen ? "chosen" : ""].join(" ").trim();
-    const starts = !["rank", "name", "cluster"].includes(column);
-    row.append(make("th", { scope: "col", "aria-sort": sorted, class: kinds },
-      make("button", { type: "button", "data-column": column, title: column[0] === "c" && column !== "cluster" ? `cluster ${title}` : title,
-        on: { click: () => sortBy(column, table.sort === column ? !table.down : starts) } }, shortened(title, 14))));
-  }
-  byId("gene-table").tHead.replaceChildren(row);
+  const chosen = state.highlight && state.highlight.kind === "cluster" ? state.highlight.index : null;
+  const columns = [{ key: "rank", title: "#" }, { key: "name", title: "gene", text: true }, { key: "weight", title: "weight", down: true },
+    { key: "cluster", title: "marker of", text: true }, ...clusterNames.map((name, i) => ({ key: `c${i}`, title: name, hint: `cluster ${name}`, chosen: chosen === i, down: true }))];
+  byId("gene-table").tHead.replaceChildren(headRow(columns, table, fillTable));
 }
 
 function fillTable() {
@@ -54,7 +35,7 @@ function fillTable() {
     const selected = state.colour === "gene" && state.gene === gene.index;
     const row = make("tr", { class: "gene", tabindex: 0, "aria-selected": selected, "data-gene": gene.index },
       make("td", {}, gene.rank), make("td", { class: "text", title: gene.name }, gene.name), make("td", {}, format(gene.weight)),
-      make("td", { class: "text" }, make("span", { class: "chip" }, dot(data.clusters[gene.cluster].colour), make("span", { title: clusterNames[gene.cluster] }, shortened(clusterNames[gene.cluster], 18)))));
+      make("td", { class: "text" }, groupChip(gene.cluster)));
     gene[kind].forEach((value, i) => {
       const share = Math.min(1, Math.abs(value) / peak) ** 0.7;
       const chosen = state.highlight && state.highlight.kind === "cluster" && state.highlight.index === i;
@@ -73,37 +54,17 @@ function fillTable() {
     return row;
   }));
   byId("genes-hint").textContent = [HINTS[kind], data.genes_hint].filter(Boolean).join(" ");
-  byId("gene-count").textContent = list.length === data.genes.length ? `${whole(list.length)} genes` : `${whole(list.length)} of ${whole(data.genes.length)} genes`;
+  byId("gene-count").textContent = counted(list.length, data.genes.length);
   const more = byId("all-rows");
   more.hidden = most === list.length;
   more.textContent = `Show all ${whole(list.length)} rows (${whole(most)} are shown)`;
 }
 
-// Text that begins like a formula gets a quote in front, as in the .csv files of the command line.
-const FORMULA = /^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/, NUMBER = /^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan))$/;
-const plainText = (value) => (typeof value === "string" && FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value);
-const quoted = (value) => (value === null ? "" : /[",\n\r]/.test(String(value)) ? `"${String(value).replace(/"/g, '""')}"` : String(value));
-
 function csv() {
   const kinds = ["contribution", "mean", "fraction"];
   const head = ["rank", "gene", "weight", "cluster", ...kinds.flatMap((kind) => clusterNames.map((name) => `${kind}_${name}`))];
   const lines = rows().map((gene) => [gene.rank, gene.name, gene.weight, clusterNames[gene.cluster], ...kinds.flatMap((kind) => gene[kind])]);
-  return [head, ...lines].map((line) => line.map(plainText).map(quoted).join(",")).join("\r\n") + "\r\n";
-}
-
-async function copyNames(button) {
-  const text = rows().map((gene) => gene.name).join("\n");
-  try { await navigator.clipboard.writeText(text); }
-  catch { // a page from a file may have no clipboard: the old way
-    const area = make("textarea", { css: { position: "fixed", opacity: 0 } });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
-  button.textContent = `Copied ${whole(rows().length)}`;
-  setTimeout(() => { button.textContent = "Copy names"; }, 1500);
+  return csvText([head, ...lines]);
 }
 
 function setUpGenes() {
@@ -111,13 +72,8 @@ function setUpGenes() {
   byId("search").addEventListener("input", (event) => { table.query = event.target.value.trim(); fillTable(); });
   byId("shown").addEventListener("change", fillTable);
   byId("all-rows").addEventListener("click", () => { table.all = true; fillTable(); });
-  byId("copy").addEventListener("click", (event) => copyNames(event.target));
-  byId("download").addEventListener("click", () => {
-    const link = make("a", { download: "genes.csv", href: URL.createObjectURL(new Blob([csv()], { type: "text/csv" })) });
-    document.body.append(link);
-    link.click();
-    setTimeout(() => { URL.revokeObjectURL(link.href); link.remove(); }, 1000);
-  });
+  byId("copy").addEventListener("click", (event) => copyNames(event.target, rows().map((gene) => gene.name)));
+  byId("download").addEventListener("click", () => download("genes.csv", csv()));
   let highlighted = null;
   listeners.push(() => { // a highlighted cluster brings its genes to the top
     const now = state.highlight && state.highlight.kind === "cluster" ? state.highlight.index : null;

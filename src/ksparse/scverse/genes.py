@@ -15,7 +15,7 @@ from ksparse.scverse.expression import listed_choices, selected_columns
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["allowed_genes", "gene_costs", "gene_places", "matching_genes"]
+__all__ = ["allowed_genes", "candidate_genes", "gene_costs", "gene_places", "matching_genes"]
 
 
 def _names(name: str, values: Any) -> list[str]:
@@ -93,3 +93,48 @@ def gene_costs(adata: AnnData, name: str, column: Any) -> NDArray[np.float64]:
             "exclude).",
         )  # fmt: skip
     return np.asarray(values, dtype=np.float64)
+
+
+def candidate_genes(
+    adata: AnnData,
+    keep: Any = None,
+    extend: Any = None,
+    exclude: Any = None,
+    pattern: Any = None,
+    allowed: Any = None,
+    mask_var: Any = None,
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the genes that may be in a panel, and of those that are kept.
+
+    Parameters are those of `ksparse.tl.panel`.
+    """
+    kept = np.unique(
+        np.concatenate(
+            [gene_places(adata, name, genes)
+             for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
+            or [np.empty(0, dtype=np.intp)]
+        )
+    )  # fmt: skip
+    may = np.ones(adata.n_vars, dtype=bool)
+    if (masked := selected_columns(adata, mask_var)) is not None:
+        may &= np.isin(np.arange(may.size), masked)
+    if allowed is not None:
+        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
+    if pattern is not None:
+        may[matching_genes(adata, "exclude_pattern", pattern)] = False
+    may[kept] = True
+    if exclude is not None:
+        never = gene_places(adata, "exclude", exclude)
+        if (both := np.intersect1d(kept, never)).size:
+            raise InputError(
+                f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"), " and in ",
+                Term("exclude"), f": {listed([repr(str(adata.var_names[j])) for j in both])}. "
+                "Leave them out of one.",
+            )  # fmt: skip
+        may[never] = False
+    if not may.any():
+        raise InputError(
+            Term("allowed"), ", ", Term("exclude"), ", ", Term("exclude_pattern"), " and ",
+            Term("mask_var"), f" leave 0 of {may.size} genes: let some take part.",
+        )  # fmt: skip
+    return np.flatnonzero(may), kept

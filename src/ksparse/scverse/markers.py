@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from ksparse.matrix.data import group_counts, group_sums, pick_columns, reduce_rows
 from ksparse.scverse.schema import Clusters, Record
 
-__all__ = ["cluster_profiles", "contributions", "log2_fold_changes", "order_by_weight", "top_genes"]
+__all__ = [
+    "cluster_profiles",
+    "contributions",
+    "diagonal_order",
+    "log2_fold_changes",
+    "order_by_weight",
+    "per_gene",
+    "top_genes",
+]
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +38,25 @@ def _sums_and_counts(
 ) -> Floats:
     part = pick_columns(X, columns)
     return np.stack([group_sums(part, labels, n_clusters), group_counts(part, labels, n_clusters)])
+
+
+def per_gene(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values with every column scaled to the range from 0 to 1."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    return (values - low) / np.where(high > low, high - low, 1.0)
+
+
+def diagonal_order(mean: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the order of genes that makes the diagonal visible, and the group of each.
+
+    `mean` is groups x genes. Genes stand in the order of the groups in which their mean is
+    highest, and within a group those come first that are farthest above the next group.
+    """
+    marked = mean.argmax(axis=0)
+    scaled = np.sort(per_gene(mean), axis=0)
+    second = scaled[-2] if len(scaled) > 1 else np.zeros(mean.shape[1])
+    order = np.lexsort((second, marked))
+    return order, marked[order]
 
 
 def contributions(record: Record) -> Floats:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError, Term
+from ksparse._errors import InputError, InputWarning, Term
 from ksparse._tables import as_table
+from ksparse.io.rules import Rule, UnsoundError, check_stored
 from ksparse.panel.evaluation import PanelEvaluation
+from ksparse.panel.scoring import CLASSIFIERS, halves, read_groups
+from ksparse.params import check_seed
 from ksparse.scverse.expression import listed_choices
 from ksparse.scverse.genes import gene_places
 from ksparse.scverse.labels import MAX_CLASSES
-from ksparse.scverse.schema import check_key, field_term, holds_record
+from ksparse.scverse.schema import check_key, field_term, holds_record, sound
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -24,15 +28,36 @@ __all__ = [
     "check_curve",
     "check_new_field",
     "group_column",
+    "has_field",
     "held_out_cells",
+    "held_out_half",
     "panel_params",
     "panel_places",
     "read_curve",
+    "read_evaluation",
     "write_curve",
     "write_evaluation",
 ]
 
 CURVE_COLUMNS = ("method", "n_genes", "classifier", "balanced_accuracy", "se")
+
+
+EVALUATE_AGAIN = Term("evaluate again", text="run ksparse.tl.evaluate_panel again")
+# Two cells to choose genes with, and two to score them.
+LEAST_CELLS = 4
+
+_SHARES = {name: Rule("number", ("rows",), least=0, most=1, finite=False) for name in CLASSIFIERS}
+_ERRORS = {f"{name}_se": Rule("number", ("rows",), least=0, finite=False) for name in CLASSIFIERS}
+# The columns of an evaluation that are read again.
+EVALUATION_RULES = {
+    "scores": {
+        "method": Rule("text", ("rows",)), "classifier": Rule("text", ("rows",)),
+        "n_genes": Rule("count", ("rows",), least=0),
+        "balanced_accuracy": Rule("number", ("rows",), least=0, most=1, finite=False),
+        "se": Rule("number", ("rows",), least=0, finite=False),
+    },
+    "recall": {"n_cells": Rule("count", ("rows",), least=0), **_SHARES, **_ERRORS},
+}  # fmt: skip
 
 
 # What is evaluated ---------------------------------------------------------------------------
@@ -89,6 +114,19 @@ def held_out_cells(adata: AnnData, held_out: Any) -> Any:
             f": {listed_choices(adata.obs)}.",
         )  # fmt: skip
     return np.asarray(adata.obs[held_out])
+
+
+def held_out_half(adata: AnnData, groupby: str, random_state: Any) -> NDArray[np.bool_]:
+    """Return a mask of half of the cells of every group that has at least 4.
+
+    Cells of smaller groups, and those without a group, are not in it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)  # the tools tell which are left out
+        groups = read_groups(group_column(adata, groupby), adata.n_obs, least=LEAST_CELLS)
+    mask = np.zeros(adata.n_obs, dtype=bool)
+    mask[halves(groups, check_seed(random_state))[1].rows] = True
+    return mask
 
 
 def check_new_field(adata: AnnData, key_added: str) -> None:
@@ -151,6 +189,30 @@ def _tidy_confusion(result: PanelEvaluation) -> Any:
 def _with_text_index(table: Any) -> Any:
     """Return a table with the index that it would have after it was written and read."""
     return table.set_axis([str(i) for i in range(len(table))])
+
+
+def has_field(adata: AnnData, key: str) -> bool:
+    """Return whether something is stored in `uns[key]`."""
+    return key in adata.uns
+
+
+def read_evaluation(adata: AnnData, key: str) -> dict[str, Any]:
+    """Return the evaluation in `uns[key]`; raise ValueError if there is none that is sound."""
+    stored = adata.uns.get(key)
+    if not isinstance(stored, Mapping) or not {*EVALUATION_RULES, "summary", "params"} <= set(
+        stored
+    ):
+        raise InputError(
+            field_term("uns", key), " holds no evaluation of a panel: ",
+            Term("evaluate first", text="run ksparse.tl.evaluate_panel first"), ".",
+        )  # fmt: skip
+    with sound(field_term("uns", key), EVALUATE_AGAIN):
+        for name, rules in EVALUATION_RULES.items():
+            if not hasattr(stored[name], "columns"):
+                raise UnsoundError(f"{name} must be a table")
+            table = {str(column): np.asarray(stored[name][column]) for column in stored[name]}
+            check_stored(table, rules, {})
+    return dict(stored)
 
 
 def write_curve(adata: AnnData, key: str, curve: Any) -> None:

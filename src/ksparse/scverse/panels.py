@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term
 from ksparse.io.rules import Rule, UnsoundError, check_stored
 from ksparse.panel.gates import Gate, Gates
-from ksparse.scverse.schema import ANOTHER_KEY, check_adata, field_term, sound
+from ksparse.scverse.expression import other_expression
+from ksparse.scverse.labels import label_column
+from ksparse.scverse.markers import cluster_profiles
+from ksparse.scverse.schema import ANOTHER_KEY, Clusters, check_adata, field_term, sound
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -24,6 +27,7 @@ __all__ = [
     "check_panel_key",
     "cluster_column",
     "panel_columns",
+    "panel_profiles",
     "read_gates",
     "read_panel",
     "write_gates",
@@ -157,6 +161,30 @@ def panel_columns(adata: AnnData) -> NDArray[np.intp] | None:
             "genes, and True for some: rename it, or give ", Term("genes"), ".",
         )  # fmt: skip
     return np.flatnonzero(mask)
+
+
+def panel_profiles(adata: AnnData, panel: Panel) -> Clusters:
+    """Return size, mean and share of nonzero values in each group of ``panel.recall``.
+
+    Genes are those of the panel, in its order; values are normalised as for the panel.
+    """
+    places = np.asarray(adata.var_names.get_indexer(panel.genes["gene"]), dtype=np.intp)
+    if (places < 0).any():
+        lost = str(panel.genes["gene"].iloc[int((places < 0).argmax())])
+        raise InputError(
+            f"{int((places < 0).sum())} genes of the panel are not in ", Term("adata"),
+            f" (the first is {lost!r}).",
+        )  # fmt: skip
+    text, known = label_column(adata, str(panel.params.get("groupby")), "groupby")
+    groups = [str(name) for name in panel.recall.index]
+    code = {name: i for i, name in enumerate(groups)}
+    codes = np.array([code.get(str(name), -1) for name in text], dtype=np.intp)
+    rows = np.flatnonzero(known & (codes >= 0))
+    params = panel.params
+    X = other_expression(
+        adata, params.get("layer"), params.get("normalize"), rows, columns=places
+    )  # fmt: skip
+    return cluster_profiles(X, np.arange(places.size), codes[rows], len(groups))
 
 
 def _holds_gates(stored: Any) -> bool:

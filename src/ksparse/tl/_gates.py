@@ -15,6 +15,7 @@ from ksparse.params import check_integer
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
 from ksparse.scverse.genes import allowed_genes, gene_places
 from ksparse.scverse.labels import group_order, label_column
+from ksparse.scverse.panel_evaluation import held_out_cells
 from ksparse.scverse.panels import check_gates_key, panel_columns, read_gates, write_gates
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
 
@@ -36,6 +37,7 @@ def gates(
     normalize: str | None = None,
     n_candidates: int = 20,
     beta: float = 1.0,
+    held_out: Any = None,
     key_added: str = "gates",
     random_state: int | np.random.RandomState | None = None,
     copy: bool = False,
@@ -72,6 +74,9 @@ def gates(
         if these are more than 200.
     beta : float, default=1.0
         Recall counts `beta` times as much as precision.
+    held_out : str or array of bool, optional
+        Find gates without these cells, and score them on these, instead of halves: a column of
+        `adata.obs`, or a mask.
     key_added : str, default="gates"
         Under which name to write the table.
     random_state : int, RandomState or None
@@ -123,6 +128,7 @@ def gates(
         max_genes=max_genes,
         beta=beta,
         n_candidates=None if is_panel and columns.size <= MAX_FEATURES else n_candidates,
+        held_out=held_out_cells(adata, held_out),
         random_state=random_state,
     )
     order = {group: i for i, group in enumerate(group_order(adata, groupby))}

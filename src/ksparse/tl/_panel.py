@@ -15,12 +15,12 @@ from ksparse._tables import as_table
 from ksparse.estimator import KSparse
 from ksparse.matrix.sources import select_rows
 from ksparse.panel.recall import held_out_recall, lost_groups
-from ksparse.panel.scoring import Groups, read_groups
+from ksparse.panel.scoring import Groups, read_groups, split_groups
 from ksparse.panel.selector import PanelSelector
 from ksparse.params import check_integer, check_seed
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
-from ksparse.scverse.genes import allowed_genes, gene_costs, gene_places, matching_genes
-from ksparse.scverse.panel_evaluation import group_column
+from ksparse.scverse.genes import candidate_genes, gene_costs
+from ksparse.scverse.panel_evaluation import group_column, held_out_cells
 from ksparse.scverse.panels import Panel, check_panel_key, cluster_column, write_panel
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
 
@@ -48,6 +48,8 @@ def panel(
     costs: str | None = None,
     min_per_group: int = 1,
     extend: Iterable[str] | None = None,
+    balance: float = 1.0,
+    held_out: Any = None,
     layer: str | None = None,
     normalize: str | None = None,
     mask_var: Any = None,
@@ -91,6 +93,12 @@ def panel(
         For each group, at least so many genes of the panel have their largest mean in it.
     extend : iterable of str, optional
         An existing panel: all of its genes are kept.
+    balance : float, default=1.0
+        A group of n cells has the weight n^(1 - balance). 1: every group counts the same; 0:
+        every cell does.
+    held_out : str or array of bool, optional
+        Choose genes without these cells, and score the panel on these: a column of `adata.obs`,
+        or a mask.
     layer, normalize, mask_var
         As in `ksparse.tl.ksparse`.
     key_added : str, default="panel"
@@ -121,7 +129,8 @@ def panel(
         For each group n_cells, chance, and the recall of logistic regression and of 5 nearest
         neighbours on held-out cells: logistic, 5nn. The cells that are scored have no part in the
         choice: for this table the panel is chosen again, in the same way, on half of the cells
-        of every group (of at most 10,000), and the other half is scored. Clusters that were
+        of every group (of at most 10,000), and the other half is scored. With `held_out` it is
+        the panel itself that is scored, on these cells. Clusters that were
         found in the same cells are found again more easily than groups that were given.
         Groups that are found no better than by chance are named in a warning.
     `.uns[key_added]["explained"]`, `["explained_bound"]` : float
@@ -145,11 +154,14 @@ def panel(
     check_gene_names(adata)
     rng = check_seed(random_state)
     n_genes = check_integer("n_genes", n_genes, 1)
-    columns, kept = _columns(adata, keep, extend, exclude, exclude_pattern, allowed, mask_var)
+    columns, kept = candidate_genes(
+        adata, keep, extend, exclude, exclude_pattern, allowed, mask_var
+    )
     options: dict[str, Any] = {
         "keep": np.searchsorted(columns, kept),
         "costs": None if costs is None else gene_costs(adata, "costs", costs)[columns],
         "min_per_class": check_integer("min_per_group", min_per_group, 0),
+        "balance": balance,
     }
     column = None if groupby is None else group_column(adata, groupby)
     if copy:
@@ -164,13 +176,18 @@ def panel(
         if clusters is not None:
             warnings.simplefilter("ignore", InputWarning)  # they were told with the clusters
         X, normalized = read_expression(adata, layer, normalize, columns=columns)
-    chosen = select_rows(X, groups.rows)
-    model = _fitted(PanelSelector(n_genes, **options), chosen, groups.codes)
-    own = Groups(np.arange(groups.rows.size), groups.codes, groups.names)
-    recall = held_out_recall(chosen, own, lambda X, y: _chosen_again(n_genes, options, X, y), rng)
+    mask = held_out_cells(adata, held_out)
+    fitted = groups if mask is None else split_groups(groups, mask, adata.n_obs)[0]
+    model = _fitted(PanelSelector(n_genes, **options), select_rows(X, fitted.rows), fitted.codes)
+
+    def choose(X: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        return _chosen_again(n_genes, options, X, codes) if mask is None else model.features_
+
+    recall = held_out_recall(X, groups, choose, rng, mask)
     _warn_lost(recall)
     params = {"groupby": groupby, "layer": layer, "normalize": normalized, "n_genes": n_genes,
               "min_per_group": min_per_group, "n_clusters": n_clusters, "costs": costs,
+              "balance": balance, "held_out": None if mask is None else "yes",
               "exclude_pattern": exclude_pattern,
               "keep": np.asarray(adata.var_names[kept], dtype=str) if kept.size else None,
               "allowed": allowed if isinstance(allowed, str) else None,
@@ -180,42 +197,6 @@ def panel(
     result = Panel(table, recall, float(model.explained_[-1]), model.explained_bound_, params)
     write_panel(adata, key_added, result, clusters)
     return adata if copy else None
-
-
-def _columns(
-    adata: AnnData, keep: Any, extend: Any, exclude: Any, pattern: Any, allowed: Any, mask_var: Any
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the genes that may be in the panel, and of those that are kept."""
-    kept = np.unique(
-        np.concatenate(
-            [gene_places(adata, name, genes)
-             for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
-            or [np.empty(0, dtype=np.intp)]
-        )
-    )  # fmt: skip
-    may = np.ones(adata.n_vars, dtype=bool)
-    if (masked := selected_columns(adata, mask_var)) is not None:
-        may &= np.isin(np.arange(may.size), masked)
-    if allowed is not None:
-        may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
-    if pattern is not None:
-        may[matching_genes(adata, "exclude_pattern", pattern)] = False
-    may[kept] = True
-    if exclude is not None:
-        never = gene_places(adata, "exclude", exclude)
-        if (both := np.intersect1d(kept, never)).size:
-            raise InputError(
-                f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"), " and in ",
-                Term("exclude"), f": {listed([repr(str(adata.var_names[j])) for j in both])}. "
-                "Leave them out of one.",
-            )  # fmt: skip
-        may[never] = False
-    if not may.any():
-        raise InputError(
-            Term("allowed"), ", ", Term("exclude"), ", ", Term("exclude_pattern"), " and ",
-            Term("mask_var"), f" leave 0 of {may.size} genes: let some take part.",
-        )  # fmt: skip
-    return np.flatnonzero(may), kept
 
 
 def _clusters(

@@ -97,7 +97,7 @@ def evaluate_panel(
         neighbour_overlap, chance_overlap, mean_abs_correlation, max_abs_correlation, n_cells
         and n_splits.
     `.uns[key_added]["params"]` : dict
-        groupby, layer and normalized.
+        groupby, layer, normalized, and held_out ("yes" or "no").
 
     Examples
     --------
@@ -134,7 +134,8 @@ def evaluate_panel(
         random_state=random_state,
     )
     names = np.asarray(adata.var_names, dtype=object)[used].astype(str)
-    params = {"groupby": groupby, "layer": layer, "normalized": normalized or "no"}
+    params = {"groupby": groupby, "layer": layer, "normalized": normalized or "no",
+              "held_out": "no" if held_out is None else "yes"}  # fmt: skip
     write_evaluation(adata, key_added, result, names, params)
     return adata if copy else None
 
@@ -144,6 +145,7 @@ def panel_curve(
     groupby: str,
     *,
     n_genes: Sequence[int] = (5, 10, 20, 50, 100),
+    held_out: Any = None,
     ours: bool = True,
     rivals: Sequence[str] = ("wilcoxon", "hvg", "random"),
     layer: str | None = None,
@@ -169,6 +171,9 @@ def panel_curve(
         cells, are left out with a warning.
     n_genes : sequence of int, default=(5, 10, 20, 50, 100)
         Numbers of genes.
+    held_out : str or array of bool, optional
+        Score these cells, and choose genes with all others: a column of `adata.obs`, or a mask.
+        By default half of every group.
     ours : bool, default=True
         Whether to score `ksparse.panel.PanelSelector`.
     rivals : sequence of {"wilcoxon", "hvg", "random"}
@@ -208,6 +213,7 @@ def panel_curve(
         X,
         groups,
         n_genes,
+        held_out=held_out_cells(adata, held_out),
         ours=ours,
         rivals=rivals,
         n_splits=n_splits,
