@@ -280,3 +280,16 @@ def test_large_groups_can_count_more(cells):
     assert cells.uns["by_cell"]["params"]["balance"] == 0
     with pytest.raises(InputError, match="balance=2 must be a number from 0 to 1"):
         ks.tl.panel(cells, 6, groupby="type", balance=2, random_state=0)
+
+
+def test_a_group_without_genes_of_its_own_is_called_by_its_name():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(["first", "nothing", "second"], 30)
+    X = rng.gamma(1.0, size=(90, 12))
+    X[groups == "first", :6] += 6
+    X[groups == "second", 6:] += 6
+    adata = anndata.AnnData(
+        X, obs=pandas.DataFrame({"type": groups}, index=[f"c{i}" for i in range(90)])
+    )
+    with pytest.warns(UserWarning, match=r"min_per_group=1: 'nothing' \(0\)\."):
+        ks.tl.panel(adata, 4, groupby="type", random_state=0)

@@ -52,11 +52,13 @@ class Wishes:
         largest mean is in each class.
         """
         least = np.minimum(self.min_per_class, available)
-        if lacking := [f"{classes[c]!r} ({available[c]})"
-                       for c in np.flatnonzero(available < self.min_per_class)]:  # fmt: skip
+        if lacking := {int(c): int(available[c])
+                       for c in np.flatnonzero(available < self.min_per_class)}:  # fmt: skip
+            shown = listed([f"{classes[c]!r} ({n})" for c, n in lacking.items()])
             warn(
                 f"{len(lacking)} classes have fewer features with their largest mean in them than ",
-                Term("min_per_class", self.min_per_class), f": {listed(lacking)}.", stacklevel=4,
+                Term("min_per_class", self.min_per_class), ": ",
+                Term("classes_", lacking, text=shown), ".", stacklevel=4,
             )  # fmt: skip
         needed = int(np.maximum(least - kept, 0).sum())
         places = self.n_features - self.kept.size

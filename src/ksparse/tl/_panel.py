@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,7 +178,8 @@ def panel(
         X, normalized = read_expression(adata, layer, normalize, columns=columns)
     mask = held_out_cells(adata, held_out)
     fitted = groups if mask is None else split_groups(groups, mask, adata.n_obs)[0]
-    model = _fitted(PanelSelector(n_genes, **options), select_rows(X, fitted.rows), fitted.codes)
+    model = PanelSelector(n_genes, **options)
+    model = _fitted(model, select_rows(X, fitted.rows), fitted.codes, groups.names)
 
     def choose(X: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         return _chosen_again(n_genes, options, X, codes) if mask is None else model.features_
@@ -227,24 +228,32 @@ def _check_number(n_genes: int, n_kept: int, n_groups: int, min_per_group: int) 
         )  # fmt: skip
 
 
-def _renamed(message: InputError | InputWarning) -> list[str | Term]:
-    """Return a message of the selector with the names of our parameters."""
-    return [Term(NAMES[part.name], part.value)
-            if isinstance(part, Term) and part.has_value and part.name in NAMES else part
-            for part in message.parts]  # fmt: skip
+def _renamed(message: InputError | InputWarning, groups: Sequence[str]) -> list[str | Term]:
+    """Return a message of the selector with the names of our parameters and groups."""
+
+    def renamed(part: str | Term) -> str | Term:
+        if isinstance(part, Term) and part.name == "classes_":
+            return listed([f"{groups[c]!r} ({n})" for c, n in dict(part.value or {}).items()])
+        if isinstance(part, Term) and part.has_value and part.name in NAMES:
+            return Term(NAMES[part.name], part.value)
+        return part
+
+    return [renamed(part) for part in message.parts]
 
 
-def _fitted(model: PanelSelector, X: Any, codes: NDArray[np.intp]) -> PanelSelector:
+def _fitted(
+    model: PanelSelector, X: Any, codes: NDArray[np.intp], groups: Sequence[str]
+) -> PanelSelector:
     """Return the fitted selector; what it says names our parameters."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model.fit(X, codes)
         except InputError as error:
-            raise InputError(*_renamed(error)) from None
+            raise InputError(*_renamed(error, groups)) from None
     for warning in caught:
         if isinstance(warning.message, InputWarning):
-            warn(*_renamed(warning.message), stacklevel=3)
+            warn(*_renamed(warning.message, groups), stacklevel=3)
         else:
             warnings.warn(warning.message, stacklevel=3)
     return model
