@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ksparse.core import y_step as assignment
 from ksparse.core.y_step import (
+    agreement,
     assign,
     centroids,
     distances,
@@ -46,6 +47,18 @@ def converge(P, labels, k, weight=None):
 
 def sizes_of(labels, k):
     return np.bincount(labels, minlength=k)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("n", "k", "other_k"), [(1, 1, 1), (2, 2, 1), (40, 3, 5), (200, 1, 4), (50, 50, 3)]
+)
+def test_agreement_is_the_index_of_scikit_learn(seed, n, k, other_k):
+    rng = rng_of(seed)
+    one, other = rng.randint(k, size=n), rng.randint(other_k, size=n).astype(np.int32)
+    assert agreement(one, other) == adjusted_rand_score(one, other)
+    assert agreement(one, one) == 1.0
+    assert agreement(one, (one + 1) % k) == 1.0
 
 
 # Centroids and distances -------------------------------------------------------------

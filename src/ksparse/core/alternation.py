@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from ksparse.core.targets import TargetRule
 from ksparse.core.w_step import Projection, WStep, solve_w_step
-from ksparse.core.y_step import assign, inertia_of
+from ksparse.core.y_step import agreement, assign, inertia_of
 from ksparse.matrix import Floats, GramCache, Ints, Matrix
 
 __all__ = ["Alternation", "Fit", "State", "alternate"]
@@ -155,7 +154,7 @@ def alternate(
             W,
             assigned.centroids,
             assigned.inertia,
-            labels_changed=1.0 - float(adjusted_rand_score(Y, assigned.labels)),
+            labels_changed=1.0 - agreement(Y, assigned.labels),
             features_changed=_exchanged(state.projection, W),
             projected=P,
         )

@@ -18,6 +18,7 @@ from ksparse.matrix import Floats, Ints
 __all__ = [
     "CRITERIA",
     "Assignment",
+    "agreement",
     "assign",
     "centroids",
     "distances",
@@ -65,6 +66,22 @@ def inertia_of(P: Floats, centres: Floats, sample_weight: Floats | None = None) 
     """Return the weighted sum of squares of P - centres, where each row has its own centre."""
     square = ((P - centres) ** 2).sum(axis=1)
     return float(square.sum() if sample_weight is None else sample_weight @ square)
+
+
+def agreement(one: Ints, other: Ints) -> float:
+    """Return the adjusted Rand index of two labelings with numbers from 0 on.
+
+    It is scikit-learn's, without its checks: on few samples these would take most of a fit.
+    """
+    n, width = one.size, int(other.max(initial=0)) + 1
+    tables = (one.astype(np.intp) * width + other, one, other)
+    both, first, second = (int((np.bincount(table) ** 2).sum()) for table in tables)
+    if first == second == both:
+        return 1.0
+    # Pairs of samples: together in both, in the other only, in the first only, in neither.
+    tp, fp, fn = both - n, second - both, first - both
+    tn = n**2 - fp - fn - both
+    return 2.0 * (tp * tn - fn * fp) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
 
 
 def order_by_size(labels: Ints, n_clusters: int, sample_weight: Floats | None = None) -> Ints:

@@ -8,12 +8,18 @@ from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
 from ksparse.core.w_step import Projection, WStep, solve_w_step
-from ksparse.core.y_step import centroids, distances, fill_empty, inertia_of, order_by_size
+from ksparse.core.y_step import (
+    agreement,
+    centroids,
+    distances,
+    fill_empty,
+    inertia_of,
+    order_by_size,
+)
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
 from ksparse.search.feature_count import SEED, Counts, choose_counts
@@ -73,16 +79,8 @@ class Observer:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Data scaled as in the paper and their singular vectors: what several fits share.
-
-    Attributes
-    ----------
-    matrix : Matrix
-        The data, divided by their largest singular value.
-    U, s : ndarray
-        Leading left singular vectors and singular values of the centred data.
-    gram : GramCache
-        Gram matrices of the data.
+    """What several fits share: data divided by their largest singular value, the leading left
+    singular vectors and singular values of the centred data, and Gram matrices.
     """
 
     matrix: Matrix
@@ -324,7 +322,7 @@ def fit_labels(
     centres, changed = centroids(P, labels, k, weight), 0.0
     if reassign:
         nearest = fill_empty(P, distances(P, centres).argmin(axis=1), k)
-        changed = 1.0 - float(adjusted_rand_score(labels, nearest))
+        changed = 1.0 - agreement(labels, nearest)
         labels = nearest
     state = State(labels, 1, W, centres, inertia_of(P, centres[labels], weight), changed, 0.0, P)
     history: dict[str, list[float]] = {name: [] for name in HISTORY}

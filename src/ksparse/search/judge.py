@@ -22,12 +22,11 @@ from itertools import count
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from ksparse._threads import blas_threads, map_parts
 from ksparse.core.targets import indicator_targets
 from ksparse.core.w_step import Problem, WStep, refit, solve_w_step, w_step_problem
-from ksparse.core.y_step import centroids, distances, margins_of
+from ksparse.core.y_step import agreement, centroids, distances, margins_of
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix, project_samples
 
 __all__ = ["Judge", "Scores", "mean_and_error"]
@@ -268,9 +267,9 @@ def _score(half: _Half, weights: Floats) -> tuple[float, float, float]:
     margin = np.full(truth.size, -1.0)
     margin[seen] = margins_of(square[seen], np.searchsorted(present, truth[seen]))
     by_cluster = np.bincount(truth, weights=mass * margin, minlength=k)[sizes > 0]
-    agreement = adjusted_rand_score(truth, square.argmin(axis=1))
+    agreed = agreement(truth, square.argmin(axis=1))
     aims = half.targets[truth]
     left = float(mass @ ((aims - projected) ** 2).sum(axis=1))
     total = float(mass @ (aims**2).sum(axis=1))
     explained = 1 - left / total if total > 0 else 0.0
-    return float((by_cluster / sizes[sizes > 0]).mean()), float(agreement), explained
+    return float((by_cluster / sizes[sizes > 0]).mean()), agreed, explained

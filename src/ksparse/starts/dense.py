@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
-from ksparse.core.y_step import assign, centroids
+from ksparse.core.y_step import agreement, assign, centroids
 from ksparse.matrix import Ints
 from ksparse.starts.base import Start, StartData
 from ksparse.starts.spectral import ROUGH, leading_svd, replicates
@@ -56,8 +55,8 @@ class DenseStart:
         for _ in range(MAX_LOOPS):
             P = filtered @ (weighted.T @ mu[labels])
             assigned = assign(P, k, rng, n_init=n_init, current=labels, sample_weight=weight)
-            agreement = adjusted_rand_score(labels, assigned.labels)
+            same = agreement(labels, assigned.labels) >= SAME_LABELS
             labels, mu = assigned.labels, assigned.centroids
-            if agreement >= SAME_LABELS:
+            if same:
                 break
         return labels
