@@ -26,7 +26,8 @@ SCATTER_PARTS = 4
 SCATTER_LIMIT = 2**22
 # Features are made dense in blocks of about this many entries.
 BLOCK_ENTRIES = 2**20
-# Products of features of which fewer than this share is stored are made from the entries alone,
+# Products of features of which fewer than this share is stored are made from the entries alone
+# (on one core, as fast as dense ones at this share, and more than twice as fast at half of it),
 SPARSE_SHARE = 0.2
 # unless a variance is a smaller share than this of its squares: the difference would be rounding.
 LEAST_VARIANCE = 1e-4
