@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-paper bench-panels bench-preset bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo.
 .venv/demo: pyproject.toml
@@ -142,6 +142,10 @@ bench-preset: .venv/dev
 # Gene panels beside Wilcoxon markers, variable and random genes.
 bench-panels: .venv/dev
 	$(BIN)/python benchmarks/panels.py
+
+# The time that a panel takes, in seconds and in products with the data.
+bench-panel-speed: .venv/dev
+	$(BIN)/python benchmarks/panel_speed.py
 
 # What the rules and constants of the search are worth (an hour).
 bench-choices: .venv/dev

@@ -132,12 +132,15 @@ def test_other_numbers_become_float64_as_in_memory(tmp_path, dtype):
 @pytest.mark.parametrize("n_loops", [1, 3])
 def test_passes_are_few(tmp_path, n_loops):
     stored = store(make(m=1500), tmp_path, "h5ad-csr")
-    model = KSparse(4, n_features=20, init="spectral", max_loops=n_loops, tol=None,
-                    random_state=0, memory_limit=LIMIT).fit(stored)  # fmt: skip
+    options = {"n_features": 20, "init": "spectral", "max_loops": n_loops, "tol": None,
+               "random_state": 0, "memory_limit": LIMIT}  # fmt: skip
+    model = KSparse(4, selector="l1", **options).fit(stored)
     assert model.n_iter_ == n_loops
     # Moments, norm and singular vectors; each loop sums, projects, and adds to the Gram
     # matrix; the certificate; the last projection.
     assert model.n_passes_ <= 30 + 4 * n_loops
+    # The number of features that the clusters need, and the selection of few.
+    assert KSparse(4, selector="forward", **options).fit(stored).n_passes_ <= 40 + 4 * n_loops
 
 
 def test_a_pass_reads_every_row_once_in_order(tmp_path):

@@ -686,3 +686,33 @@ def test_what_the_cache_returned_may_be_written_to():
     columns = np.arange(5)
     cache(columns)[:] = -1.0
     assert_close(cache(columns), matrix.gram(columns))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_gram_of_few_entries(weighted, standardize, monkeypatch):
+    """Products of the entries alone are those of centred data, in any order of features."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 30)) * (rng.random((90, 30)) < 0.1)
+    X[:, CONSTANT] = 0.0
+    weight = make_weights(0, 90) if weighted else None
+    columns = np.append(rng.permutation(30)[:20], [4, 4])
+    matrix = as_matrix(sp.csr_array(X), sample_weight=weight, standardize=standardize)
+    plain = Plain(X, weight, standardize)
+    expected = plain.weighted[:, columns].T @ plain.Xc[:, columns]
+    assert matrix._sparse_gram(np.unique(columns)) is not None
+    assert_close(matrix.gram(columns), expected)
+    monkeypatch.setattr(sparse, "SPARSE_SHARE", 0.0)
+    assert_close(matrix.gram(columns), expected)
+
+
+def test_gram_of_few_entries_and_a_large_mean():
+    """A feature whose mean is far above its deviation is centred before the product."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 30)) * (rng.random((90, 30)) < 0.1)
+    X[:, 7] = 1e6 + rng.normal(size=90)
+    matrix = as_matrix(sp.csr_array(X))
+    every = np.arange(30)
+    assert matrix._sparse_gram(every) is None
+    plain = Plain(X)
+    assert_close(matrix.gram(every), plain.weighted.T @ plain.Xc)

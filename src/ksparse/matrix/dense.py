@@ -114,11 +114,13 @@ class DenseMatrix(Matrix):
         for part in self._slices():
             # Columns are copied anyway, so they are centred before the product.
             A = (self.X[part][:, columns] - self.mean[columns]) * self.factor[columns]
+            if self.sample_weight is not None:
+                # A product with itself is symmetric, which is faster.
+                weight = self.sample_weight[part, None]
+                A *= np.sqrt(weight) if others is None else weight
             B = A
             if others is not None:
                 B = (self.X[part][:, others] - self.mean[others]) * self.factor[others]
-            if self.sample_weight is not None:
-                A = A * self.sample_weight[part, None]
             out += A.T @ B
         return out
 
