@@ -19,18 +19,19 @@ from ksparse.params import PARAMETERS
 ROOT = Path(ksparse.__file__).parent
 
 # What every part may import, besides itself. Parts are the packages and modules of ksparse.
-UTILITIES = {"_compile", "_errors", "_names", "_processes", "_threads"}
+UTILITIES = {"_compile", "_errors", "_labels", "_names", "_processes", "_threads"}
 NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
-ESTIMATOR = {*SEARCH, "params", "prediction", "io"}
+ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "io"}
 PANEL = {*SELECTION, "selection", "estimator"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
     "_compile": set(),
     "_errors": set(),
+    "_labels": set(),
     "_names": set(),
     "_processes": set(),
     "_threads": set(),
@@ -43,6 +44,7 @@ ALLOWED = {
     "starts": NUMERICS,
     "search": {*NUMERICS, "starts"},
     "params": SEARCH,
+    "presets": {"params"},
     "io": IO,
     "selection": SELECTION,
     "prediction": {*NUMERICS, "io"},

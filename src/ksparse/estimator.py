@@ -17,8 +17,9 @@ from sklearn.utils.validation import validate_data
 
 from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import check_data, n_passes
-from ksparse.params import DEFAULTS, PAPER, Inputs, read_inputs
+from ksparse.params import DEFAULTS, Inputs, read_inputs
 from ksparse.prediction import PredictionMixin, warn_unmet
+from ksparse.presets import PresetMixin
 from ksparse.search.feature_count import SEED
 from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
@@ -62,7 +63,7 @@ class DataMixin:
 
 
 class KSparse(
-    DataMixin, PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
+    DataMixin, PresetMixin, PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
 ):  # fmt: skip
     """Clustering with feature selection by k-sparse.
 
@@ -163,9 +164,10 @@ class KSparse(
     centroids_ : ndarray, clusters x components
         Cluster centres in the projection. Data with fewer distinct samples than
         `n_clusters` have that many clusters only (a ConvergenceWarning says so).
+    known_classes_ : ndarray of object, one per cluster
+        The class of each cluster, None for new ones. Only with `known_labels` (see `fit`).
     memberships_ : ndarray of 0 and 1, samples x clusters
-        All labels of each sample; the primary one, `labels_`, is always among them. Only
-        with ``max_labels > 1``, as are the next two.
+        All labels of each sample. Only with ``max_labels > 1``, as are the next two.
     membership_log_odds_ : ndarray, one per sample
         Log odds of the best set of several labels against the primary label alone.
     membership_centroids_ : ndarray, clusters x components
@@ -173,14 +175,14 @@ class KSparse(
     n_features_selected_ : int
         Number of features with nonzero weights.
     feature_importances_ : ndarray, one per feature
-        Euclidean norm of the weights of each feature; 0 if not selected.
+        Norm of the weights of each feature; 0 if not selected.
     eta_ : float
         Radius of the ball.
     gap_ : float
         Frank-Wolfe gap of `l1_weights_`, relative to half the squared targets: their objective
         is at most this far from the optimum on the l1 ball. It says nothing about the refit
-        or the clusters. Large where weights were cut to meet `n_features`; NaN where these were
-        selected forward, which has no certificate.
+        or the clusters. Large where weights were cut to meet `n_features`; NaN (no certificate)
+        where these were selected forward.
     explained_, explained_bound_ : float
         Where features were selected forward: the share of the targets (one for each cluster, all
         of equal weight) that they explain, and that which all candidates together explain, which
@@ -188,13 +190,12 @@ class KSparse(
     converged_ : bool
         Whether the gap is below `solver_tol`, and labels and features converged within
         `max_loops` (a fit that was chosen after its first loop has). If not, there is a
-        ConvergenceWarning, unless ``tol=None``, ``max_loops=1`` or ``solver_tol=0`` say how
-        many iterations there are.
+        ConvergenceWarning, unless ``tol=None``, ``max_loops=1`` or ``solver_tol=0``.
     n_iter_ : int
         Number of loops, as in `history_`; the selection of features forward is one more.
     cost_history_ : ndarray
-        Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, because targets are taken anew
-        in every loop; only ``targets="projection"``, as in the paper, lets it never rise.
+        Cost 1/2 ||Y mu - X W||^2 after each loop. It may rise, as targets are taken anew in
+        every loop, unless ``targets="projection"``.
     history_ : dict of ndarray
         Per loop: cost, labels_changed (1 - ARI), n_features, eta, gap (NaN: not certified).
     starts_ : dict of list
@@ -203,9 +204,8 @@ class KSparse(
         that had no part in choosing the features or fitting the projection, and NaN if there
         was nothing to compare; its standard error is corrected for the overlap of the halves
         (Nadeau and Bengio, 2003). A later start is chosen if it is better by more than one
-        standard error of the difference, half by half, which score_se does not show, and its
-        targets are explained no worse. With features selected forward the row that is chosen
-        has their score, which may be lower than others, of more features.
+        standard error of the difference, half by half, and its targets are explained no worse.
+        With features selected forward the chosen row has their score, which may be lower.
     spread_ : float
         Variance within clusters in the projection, per component.
     mean_, scale_ : ndarray, one per feature
@@ -278,57 +278,48 @@ class KSparse(
         self.max_labels, self.sigma, self.memory_limit = max_labels, sigma, memory_limit
         self.checkpoint, self.random_state, self.verbose = checkpoint, random_state, verbose
 
-    @classmethod
-    def paper(cls, n_clusters: int, eta: float | None, **overrides: Any) -> Self:
-        """Return an estimator with the settings of the paper and of its authors' programs.
-
-        FISTA of 50 iterations, k + 4 components, one spectral start, 40 k-means replicates,
-        10 loops, targets from the projection, no refit. Nearer to the paper's text would be
-        ``solver="fista_paper", init="spectral_kernel", kmeans_criterion="inertia"`` and
-        ``center=False, threshold=0``. docs/comparison/README.md has what each is worth.
-
-        Parameters
-        ----------
-        n_clusters : int
-            Number of clusters.
-        eta : float or None
-            Radius of the l1 ball. None if `n_features` is among the overrides: then the
-            radius is sought that selects so many.
-        **overrides
-            Parameters of `KSparse` to set otherwise.
-
-        Examples
-        --------
-        >>> from ksparse import KSparse
-        >>> KSparse.paper(4, eta=1000).solver
-        'fista'
-        """
-        return cls(n_clusters, **({"eta": eta} | PAPER | overrides))
-
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
+        *, known_labels: Any = None,
+    ) -> Self:  # fmt: skip
         """Find clusters and features.
 
         Parameters
         ----------
         X : array-like, sparse matrix (CSR, CSC), AnnData, stored matrix or dask array
             The data, samples x features. Sparse data stay sparse. Constant features are never
-            selected. Matrices in HDF5 and zarr files (dense or CSR, such as X of a backed
-            AnnData) are read in blocks of rows; dask arrays are worked on chunk by chunk, by
-            the scheduler that is active.
+            selected. Matrices in HDF5 and zarr files (dense or CSR, as in a backed AnnData) are
+            read in blocks of rows; dask arrays are worked on by the scheduler that is active.
         y : ignored
             For compatibility.
         sample_weight : array-like, optional
             Weight of each sample; weight 2 is the same as the sample given twice. Samples
             of weight 0 are labelled in the end, and have no part in the fit.
+        known_labels : array-like, optional
+            The class of each sample, of any kind; missing (None, NaN or NA, not -1) where it
+            is not known. Every class has one cluster: known samples stay there in any case,
+            all others join the class or the new cluster that they are nearest to.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ksparse import KSparse
+        >>> X = np.random.default_rng(0).normal(size=(60, 20)) + 5 * np.eye(20)[np.arange(60) % 3]
+        >>> known = ["B cell", "T cell"] + [None] * 58
+        >>> KSparse(3, n_features=3).fit(X, known_labels=known).known_classes_
+        array(['B cell', 'T cell', None], dtype=object)
         """
-        self.fit_project(X, sample_weight=sample_weight)
+        self.fit_project(X, sample_weight=sample_weight, known_labels=known_labels)
         return self
 
-    def fit_project(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Array:
+    def fit_project(
+        self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
+        *, known_labels: Any = None,
+    ) -> Array:  # fmt: skip
         """Fit, and return all samples in the projection.
 
         The same as ``fit(X).project(X)``, without projecting the samples a second time.
@@ -340,6 +331,10 @@ class KSparse(
         """
         X = self._validate(X, reset=True)
         inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
+        if known_labels is not None:
+            from ksparse.search.known import with_known
+
+            inputs = with_known(inputs, known_labels, self.n_clusters)
         rng = check_random_state(self.random_state)
         settings, starts = inputs.settings, inputs.settings.starts
         with self._accompanied(inputs, rng) as (observer, rng):
@@ -348,7 +343,8 @@ class KSparse(
             own, n = check_random_state(SEED) if several else rng, settings.n_components
             prepared = prepare(inputs.matrix, n, own, starts=starts, observer=observer)
             result = fit_prepared(prepared, settings, rng, observer=observer)
-        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit)
+        known = settings.known.every if settings.known else None
+        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
         return self._store(inputs, result, labelled)
 
@@ -369,6 +365,9 @@ class KSparse(
         if inputs.settings.targets.axis_per_cluster and axes.size >= k:
             axes[:k] = order  # every cluster has an axis of its own
         self.labels_ = labelled.labels.astype(np.int32)
+        self.__dict__.pop("known_classes_", None)  # of an earlier fit
+        if (known := inputs.settings.known) is not None:
+            self.known_classes_ = known.of_clusters(order)
         self.weights_ = projection.weights[:, axes].astype(dtype)
         self.l1_weights_ = projection.l1_weights[:, axes].astype(dtype)
         self.centroids_ = fit.centroids[order][:, axes].astype(dtype)

@@ -172,6 +172,9 @@ class PredictionMixin:
     def predict(self, X: Any) -> Array:
         """Return the cluster of each sample: that of the nearest centroid in the projection.
 
+        A sample whose label was known to `fit` may be nearer to another centroid than to that of
+        its class: `labels_` has its class, and what is predicted is another cluster.
+
         Parameters
         ----------
         X : array-like or sparse matrix, samples x features

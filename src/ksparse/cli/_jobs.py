@@ -72,6 +72,7 @@ class Source:
     group_column: str | None = None
     min_cells: int = 0
     restrict_to: str | None = None
+    known_column: str | None = None
     final_path: Path | None = None
 
     @property
@@ -96,7 +97,8 @@ class Source:
         """Return the data as AnnData."""
         return read_file(self.path, self.check, transpose=self.transpose,
                          unique_names=self.unique_names,
-                         label_column=self.label_column or self.group_column)  # fmt: skip
+                         label_column=self.label_column or self.group_column
+                         or self.known_column)  # fmt: skip
 
 
 def read_file(path: Path, check: bool, **options: Any) -> Any:
@@ -236,7 +238,7 @@ def cluster(
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint, key_added=KEY,
-                   **options)  # fmt: skip
+                   known_labels=source.known_column, **options)  # fmt: skip
         taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
         tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
     opened.notes += notes
@@ -255,12 +257,17 @@ def cluster(
 
 
 def score(opened: Opened) -> dict[str, float]:
-    """Return the scores of the clusters against known labels; empty without labels."""
+    """Return the scores of the clusters against known labels; empty without labels.
+
+    Cells that were told their label are not scored.
+    """
     if opened.source.label_column is None:
         return {}
     truth, known = label_column(opened.adata, opened.source.label_column)
     clusters, _ = label_column(opened.adata, KEY)
     known = known & is_clustered(opened.adata, KEY)
+    if opened.source.known_column is not None:
+        known = known & ~label_column(opened.adata, opened.source.known_column)[1]
     return summary(truth[known], clusters[known]) if known.any() else {}
 
 

@@ -59,6 +59,12 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
     help="Cluster only the cells of these groups; all others keep their group.",
 )
 @click.option(
+    "--known-column",
+    metavar="NAME",
+    help="Column with labels that cells keep; cells without one join these classes or new "
+    "clusters.",
+)
+@click.option(
     "--checkpoint",
     type=PATH,
     metavar="DIR",
@@ -80,7 +86,10 @@ def run(**options: Any) -> None:
       ksparse run filtered_feature_bc_matrix/ -k 12 --min-cells 10 --unique-names -o pbmc/
       ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
       ksparse run results/result.h5ad -k 3 --restrict-to ksparse=0,2 -o finer/
+      ksparse run cells.h5ad -k 9 --known-column cell_type -o typed/
     """
+    if options["with_path"] and options["known_column"] is not None:
+        raise click.UsageError("--path does not keep known labels: leave out --known-column or it.")
     source, steps = source_of(options), options["checkpoint"]
     kept = nullcontext() if steps is None else kept_on_full_disk(
         f"no results were written. Finished steps are kept in {steps}."

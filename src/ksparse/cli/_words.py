@@ -20,6 +20,7 @@ WORDS = {
     "layer": "--layer",
     "mask_var": "--min-cells",
     "restrict_to": "--restrict-to",
+    "known_labels": "--known-column",
     "labels": "--label-column",
     "label_column": "--label-column",
     "min_share": "--min-share",
@@ -71,8 +72,8 @@ WORDS = {
 }
 # Names that users chose are quoted: they may hold anything.
 QUOTED = (
-    "layer", "labels", "label_column", "restrict_to", "groupby", "exclude_pattern", "allowed",
-    "costs", "genes", "held_out",
+    "layer", "labels", "label_column", "known_labels", "restrict_to", "groupby", "exclude_pattern",
+    "allowed", "costs", "genes", "held_out",
 )  # fmt: skip
 
 

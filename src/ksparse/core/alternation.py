@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ksparse.core.known import assign_around
 from ksparse.core.targets import TargetRule
 from ksparse.core.w_step import Projection, WStep, solve_w_step
 from ksparse.core.y_step import agreement, assign, inertia_of
@@ -39,6 +40,9 @@ class Alternation:
         k-means++ replicates in every Y-step, besides the run from the current labels.
     gram : GramCache
         Gram matrices of the data.
+    known : ndarray of int or None
+        The cluster that a sample keeps, -1 for those that have none (None: none has). With known
+        labels there are no replicates.
     """
 
     matrix: Matrix
@@ -48,6 +52,7 @@ class Alternation:
     rule: TargetRule
     n_init: int
     gram: GramCache
+    known: Ints | None = None
 
     def targets(self, labels: Ints, centres: Floats | None) -> Floats:
         """Return where the W-step aims for these labels."""
@@ -142,12 +147,15 @@ def alternate(
         )  # fmt: skip
         P = X.project(W.weights)
         # Y, mu <- k-means(X W). Proposition 2 of the paper: no step may raise the cost.
-        limit = inertia_of(P, mu[Y], X.sample_weight) if rule.monotone else np.inf
-        assigned = assign(
-            P, k, rng,
-            n_init=problem.n_init, current=Y, sample_weight=X.sample_weight, max_inertia=limit,
-            criterion=rule.criterion,
-        )  # fmt: skip
+        if problem.known is not None:  # one run from Y, which never does
+            assigned = assign_around(P, Y, problem.known, k, X.sample_weight)
+        else:
+            limit = inertia_of(P, mu[Y], X.sample_weight) if rule.monotone else np.inf
+            assigned = assign(
+                P, k, rng,
+                n_init=problem.n_init, current=Y, sample_weight=X.sample_weight,
+                max_inertia=limit, criterion=rule.criterion,
+            )  # fmt: skip
         state = State(
             assigned.labels,
             state.n_loops + 1,

@@ -26,6 +26,7 @@ __all__ = [
     "inertia_of",
     "margins",
     "margins_of",
+    "nearest_labels",
     "order_by_size",
 ]
 
@@ -97,13 +98,26 @@ def order_by_size(labels: Ints, n_clusters: int, sample_weight: Floats | None = 
     return rank
 
 
-def fill_empty(P: Floats, labels: Ints, n_clusters: int) -> Ints:
-    """Return labels in which empty clusters got the samples farthest from their centroids."""
+def nearest_labels(P: Floats, centres: Floats, known: Ints | None = None) -> Ints:
+    """Return the nearest centre of each sample; known labels (not -1) stay, no cluster is empty."""
+    labels = distances(P, centres).argmin(axis=1)
+    if known is not None:
+        labels = np.where(known >= 0, known, labels)
+    return fill_empty(P, labels, centres.shape[0], known)
+
+
+def fill_empty(P: Floats, labels: Ints, n_clusters: int, known: Ints | None = None) -> Ints:
+    """Return labels in which empty clusters got the samples farthest from their centroids.
+
+    Samples whose label is `known` (not -1) do not move.
+    """
     labels = labels.copy()
     sizes = np.bincount(labels, minlength=n_clusters)
     if (sizes > 0).all():
         return labels
     distance = ((P - centroids(P, labels, n_clusters)[labels]) ** 2).sum(axis=1)
+    if known is not None:
+        distance[known >= 0] = -1.0
     for cluster in np.flatnonzero(sizes == 0):
         movable = np.where(sizes[labels] > 1, distance, -1.0)
         sample = int(movable.argmax())

@@ -45,10 +45,13 @@ def accompany(
 
 def _run(params: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
     """Return what the result of a run depends on."""
+    known = inputs.settings.known
     return {
         "version": version("ksparse"),
         "shape": list(inputs.X.shape),
         "dtype": str(inputs.X.dtype),
         "data": f"{data_checksum(inputs.X):016x}",
         "sample_weight": digest(inputs.weight),
+        # Left out where there are none, as in runs of versions that knew none.
+        **({} if known is None else {"known_labels": digest(known.every)}),
     } | {name: digest(value) for name, value in params.items() if name not in NO_EFFECT}

@@ -5,6 +5,7 @@ values; what JSON has no word for is an object with a single key:
 
     {"array": name}      an array, in the member `name`.npy
     {"strings": [...]}   an array of str
+    {"objects": [...]}   an array of text, numbers and null
     {"float": "nan"}     a number that is not finite
     {"tuple": [...]}     a tuple
     {"random": [...]}    the state of a RandomState
@@ -27,6 +28,7 @@ import numpy as np
 
 from ksparse import __version__
 from ksparse._errors import InputError
+from ksparse._names import repeated
 from ksparse.io.archives import check_archive, check_regular, one_line
 from ksparse.io.files import new_file
 from ksparse.io.rules import Rule, UnsoundError, check_mapping, check_stored
@@ -45,8 +47,9 @@ __all__ = [
 ENCODING, VERSION = "ksparse-model", 1
 # All that a fitted model has besides its parameters.
 FITTED = (
-    "labels_", "weights_", "l1_weights_", "centroids_", "memberships_", "membership_log_odds_",
-    "membership_centroids_", "n_features_selected_", "feature_importances_", "eta_", "gap_",
+    "labels_", "weights_", "l1_weights_", "centroids_", "known_classes_", "memberships_",
+    "membership_log_odds_", "membership_centroids_", "n_features_selected_",
+    "feature_importances_", "eta_", "gap_",
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
     "n_features_in_", "feature_names_in_", "explained_", "explained_bound_", "_spread",
     "_sklearn_output_config",
@@ -137,6 +140,7 @@ def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
     if fitted["n_features_in_"] != sizes["features"]:
         raise UnsoundError(f"n_features_in_ is {fitted['n_features_in_']}, which should be "
                            f"{sizes['features']}")  # fmt: skip
+    _check_classes(fitted.get("known_classes_"), sizes["clusters"])
     used = np.any(fitted["weights_"], axis=1)
     if not np.all(np.asarray(fitted["scale_"])[used] > 0):
         raise UnsoundError("scale_ holds 0 for a selected feature, which should be > 0")
@@ -144,6 +148,24 @@ def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
     if output is not None:
         output = check_mapping("_sklearn_output_config", output)
         check_stored(output, {name: Rule("text") for name in output}, {})
+
+
+def _check_classes(classes: Any, n_clusters: int) -> None:
+    """Raise UnsoundError unless every cluster has None or a class of its own."""
+    if classes is None:
+        return
+    if not isinstance(classes, np.ndarray) or classes.shape != (n_clusters,):
+        raise UnsoundError(f"known_classes_ should be an array of {n_clusters} classes")
+    try:
+        again = repeated([one for one in classes.tolist() if one is not None])
+    except TypeError:
+        raise UnsoundError("known_classes_ should hold text, numbers and None") from None
+    if again:
+        raise UnsoundError(f"known_classes_ has {again[0]!r} twice")
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | np.generic)
 
 
 def write_model_file(path: Path, parts: dict[str, dict[str, Any]], about: dict[str, str]) -> None:
@@ -207,6 +229,8 @@ def _encoded(value: Any, name: str, arrays: Arrays) -> Any:
         return {"array": name}
     if array.dtype.kind in "OU" and array.ndim == 1 and all(isinstance(v, str) for v in array):
         return {"strings": [str(entry) for entry in array]}
+    if array.dtype.kind == "O" and array.ndim == 1 and all(_is_plain(v) for v in array):
+        return {"objects": _encoded_all(array, name, arrays)}
     raise InputError(
         f"{name} is {type(value).__name__}, which a model file cannot hold: use numbers, text or "
         "arrays of them."
@@ -276,6 +300,8 @@ def _decoded(value: Any, file: Any) -> Any:
         return file[content]
     if kind == "strings":
         return np.array([_text(entry) for entry in content], dtype=object)
+    if kind == "objects":
+        return np.array([_decoded(entry, file) for entry in content], dtype=object)
     if kind == "float":
         return float(_text(content))
     if kind == "tuple":

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._labels import missing_labels, read_labels
 from ksparse._names import repeated
 from ksparse.metrics import label_codes
 from ksparse.panel._training import Rules
 from ksparse.params import check_integer, is_number
 
-__all__ = ["check_rules", "feature_names", "is_missing", "read_groups"]
+__all__ = ["check_rules", "feature_names", "read_groups"]
 
 # Gates of more conditions than this are no sheet for a laboratory.
 LONGEST = 4
@@ -56,12 +57,8 @@ def read_groups(
     y: ArrayLike, n_samples: int
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.intp]]:
     """Return the groups in order, that of each sample that has one, and which samples have."""
-    labels = np.asarray(y)
-    if labels.dtype.kind in "fiub":
-        missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, bool)
-    else:
-        labels = np.asarray(y, dtype=object)
-        missing = np.array([is_missing(label) for label in labels.ravel()], dtype=bool)
+    labels = read_labels(y)
+    missing = missing_labels(labels)
     if labels.shape != (n_samples,):
         raise InputError(
             f"y has shape {labels.shape}, but X has {n_samples} samples: give one group per sample."
@@ -82,11 +79,3 @@ def read_groups(
     if again := repeated(groups):
         raise InputError(f"y has different groups with the same text {again[0]!r}: rename one.")
     return groups, codes.astype(np.int64), rows
-
-
-def is_missing(label: Any) -> bool:
-    """Return whether a label is None, NaN, NaT or pandas' NA, which equals not even itself."""
-    if label is None:
-        return True
-    same = label == label
-    return not (isinstance(same, bool | np.bool_) and same)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._labels import missing_labels, read_labels
 from ksparse._names import listed
 from ksparse.matrix import Floats, Ints
 from ksparse.matrix.sources import check_costs
 from ksparse.metrics import label_codes
-from ksparse.panel._inputs import is_missing
 
 __all__ = ["Wishes", "read_classes", "read_wishes"]
 
@@ -149,24 +149,15 @@ def read_classes(y: Any, n_samples: int, rows: Ints | None) -> tuple[NDArray[Any
 
     Of `rows` only, where they are given.
     """
-    labels = np.asarray(y)
-    if labels.dtype.kind not in "iubfUS":
-        labels = np.asarray(y, dtype=object)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
+    labels = read_labels(y)
     if labels.shape != (n_samples,):
         raise InputError(
             f"y has shape {labels.shape}, but X has {n_samples} samples: give one class per sample."
         )
     labels = labels if rows is None else labels[rows]
-    if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-        if (labels[~missing] % 1 != 0).any():
-            raise InputError("Unknown label type: y is continuous: give one class per sample.")
-    elif labels.dtype.kind != "O":
-        missing = np.zeros(labels.size, dtype=bool)
-    else:
-        missing = np.array([is_missing(label) for label in labels], dtype=bool)
+    missing = missing_labels(labels)
+    if labels.dtype.kind == "f" and (labels[~missing] % 1 != 0).any():
+        raise InputError("Unknown label type: y is continuous: give one class per sample.")
     known = labels[~missing]
     codes = np.full(labels.size, -1, dtype=np.intp)
     codes[~missing] = label_codes("y", known)

@@ -41,7 +41,8 @@ def report_content(
     codes, names = clusters_of(adata, key)
     clustered = clustered_cells(adata, key)
     size = np.bincount(codes, minlength=len(names))
-    known = _KnownLabels(adata, labels, clustered, np.asarray(names)[codes])
+    told = _told(adata, record)[clustered]
+    known = _KnownLabels(adata, labels, clustered, np.asarray(names)[codes], told)
     notes = [str(note) for note in run.get("notes", [])]
     if known.note and not run:  # the command line has noted it
         notes.append(known.note)
@@ -72,11 +73,27 @@ def report_content(
     }
 
 
+def _told(adata: AnnData, record: Record) -> NDArray[np.bool_]:
+    """Return which cells had a label that they kept, as far as that column is still there."""
+    column = record.params.get("known_labels")
+    if column is None or column not in adata.obs:
+        return np.zeros(adata.n_obs, dtype=bool)
+    return label_column(adata, str(column))[1]
+
+
 class _KnownLabels:
-    """Known labels of the cells, and the scores of the clusters against them."""
+    """Known labels of the cells, and the scores of the clusters against them.
+
+    Cells that were `told` their cluster are counted, but not scored.
+    """
 
     def __init__(
-        self, adata: AnnData, labels: str | None, cells: NDArray[Any], clusters: NDArray[Any]
+        self,
+        adata: AnnData,
+        labels: str | None,
+        cells: NDArray[Any],
+        clusters: NDArray[Any],
+        told: NDArray[np.bool_],
     ) -> None:
         self.codes: NDArray[np.intp] | None = None
         self.scores: dict[str, float] = {}
@@ -95,7 +112,11 @@ class _KnownLabels:
                 Term("labels", labels), f" has {self.classes.size} distinct values, which should "
                 f"be <= {MAX_CLASSES}: give a column of classes.",
             )  # fmt: skip
-        self.scores = summary(truth[known], clusters[known])
+        scored = known & ~told
+        if told.any():
+            self.scored = "cells that kept no known label"
+        if scored.any():
+            self.scores = summary(truth[scored], clusters[scored])
         self.confusion = sorted_confusion(truth[known], clusters[known])
 
     def content(self) -> dict[str, Any]:
@@ -112,7 +133,9 @@ class _KnownLabels:
                 ["accuracy (best matching)", f"{self.scores['accuracy']:.1%}"],
                 ["adjusted Rand index", f"{self.scores['ari']:.3f}"],
                 ["normalised mutual information", f"{self.scores['nmi']:.3f}"],
-            ],
+            ]
+            if self.scores
+            else [],
         }
 
 

@@ -40,6 +40,11 @@ def story(
             f"Only cells whose {record.restriction.column} was {groups} were clustered, and this "
             f"page is about them; {n_others:,} other cells kept their group."
         )
+    if "known_labels" in record.params:
+        text.append(
+            f"Cells whose {record.params['known_labels']} was known kept it, and all others were "
+            "clustered around them."
+        )
     if record.log_normalised:
         text.append("Counts were scaled to 10,000 per cell and log-transformed.")
     else:
@@ -52,7 +57,7 @@ def story(
         text.append(
             f"Compared with the known labels ({labels}), {scores['accuracy']:.1%} of the {scored} "
             f"are in the cluster matched to their class (ARI {scores['ari']:.3f}, NMI "
-            f"{scores['nmi']:.3f}); these labels were not used by the fit."
+            f"{scores['nmi']:.3f}); their labels were not used by the fit."
         )
     return " ".join(text)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -116,12 +116,12 @@ class Part(NamedTuple):
     chosen: NDArray[np.bool_]
     column: Any
 
-    def refined(self, labels: Array, n_clusters: int) -> Any:
+    def refined(self, labels: Array, clusters: Sequence[str]) -> Any:
         """Return the column with clusters, which stand where the first of the groups stood."""
         import pandas
 
         restriction, order = self.restriction, [str(name) for name in self.column.categories]
-        names = [f"{restriction.prefix}{cluster}" for cluster in range(n_clusters)]
+        names = [f"{restriction.prefix}{cluster}" for cluster in clusters]
         first = next(i for i, name in enumerate(order) if name in restriction.groups)
         # The names of clusters are longer than those of the groups, and never equal to one.
         order = [name for name in [*order[:first], *names, *order[first:]]
@@ -144,20 +144,23 @@ def write_cells(
     projected: Array,
     centroids: Array,
     part: Part | None = None,
+    names: Sequence[str] | None = None,
 ) -> None:
     """Write the clusters (as categories "0", "1", ...), their margins and the projection.
 
-    With `part`, `labels` are those of its cells, and `projected` are all cells.
+    With `part`, `labels` are those of its cells, and `projected` are all cells. Clusters may have
+    `names` instead of numbers.
     """
     import pandas
 
     points, centres = (np.asarray(values, dtype=np.float64) for values in (projected, centroids))
-    if part is None:
+    if names is None:
         names = [str(cluster) for cluster in range(len(centroids))]
+    if part is None:
         adata.obs[key] = pandas.Categorical.from_codes(labels, categories=names)
         adata.obs[f"{key}{MARGIN}"] = margins(points, labels, centres)
     else:
-        adata.obs[key] = part.refined(labels, len(centroids))
+        adata.obs[key] = part.refined(labels, names)
         margin = margins(points[part.chosen], labels, centres)
         adata.obs[f"{key}{MARGIN}"] = part.spread(margin, np.nan)
         adata.obs[f"{key}{CLUSTERED}"] = part.chosen

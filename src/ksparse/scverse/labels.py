@@ -13,15 +13,17 @@ from ksparse.metrics import match_clusters
 from ksparse.scverse.expression import listed_choices
 from ksparse.scverse.fields import Part, clustered_cells, read_projection
 from ksparse.scverse.restriction import Restriction
-from ksparse.scverse.schema import field_term, read_record
+from ksparse.scverse.schema import ANOTHER_KEY, field_term, read_record
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = [
     "MAX_CLASSES",
+    "cluster_names",
     "clusters_of",
     "group_order",
+    "kept_labels",
     "known_labels",
     "label_column",
     "part_of",
@@ -85,6 +87,52 @@ def known_labels(
     return text, known
 
 
+def kept_labels(
+    adata: AnnData, column: str, part: Part | None, key_added: str
+) -> NDArray[np.object_]:
+    """Return the labels that cells keep in a fit, as text; None for cells that have none.
+
+    With `part`, those of its cells. Raises ValueError if there is no such column, if the clusters
+    would be written over it, or if a class would be called like a group of other cells.
+    """
+    if column == key_added:
+        raise InputError(
+            Term("known_labels", column), " is where clusters are written: ", ANOTHER_KEY, "."
+        )
+    text, known = label_column(adata, column, "known_labels")
+    labels = text.astype(object)
+    labels[~known] = None
+    if part is None:
+        return labels
+    labels = labels[part.chosen]
+    prefix, groups = part.restriction.prefix, set(part.column.categories)
+    names = [one for one in dict.fromkeys(labels) if one is not None]
+    if taken := [one for one in names if f"{prefix}{one}" in groups]:
+        raise InputError(
+            field_term("obs", part.restriction.column), f" has the group {prefix + taken[0]!r}, "
+            "which would be the name of a class of ", Term("known_labels", column),
+            ": rename it first.",
+        )  # fmt: skip
+    return labels
+
+
+def cluster_names(classes: NDArray[np.object_] | None) -> list[str] | None:
+    """Return the names of clusters of which some are known classes (None: there are none).
+
+    New clusters are called by their number, or "new 0" where a class has that name.
+    """
+    if classes is None:
+        return None
+    taken = {str(one) for one in classes if one is not None}
+    names = []
+    for cluster, one in enumerate(classes):
+        name = str(cluster if one is None else one)
+        while one is None and name in taken:
+            name = f"new {name}"
+        names.append(name)
+    return names
+
+
 def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     """Return the cluster of each cell of `clustered_cells`, and the names of all clusters.
 
@@ -117,8 +165,12 @@ def clusters_of(adata: AnnData, key: str) -> tuple[NDArray[np.intp], list[str]]:
     )
     nearest = distances(points, centres).argmin(axis=1)
     cluster_of = _match_categories(categories, codes, nearest, names)
-    # A cluster that has cells has a category of its own, unless it was merged with another.
-    present = np.flatnonzero(np.bincount(nearest, minlength=k) > MAX_STRAY)
+    # A cluster that has cells has a category of its own, unless it was merged with another. Cells
+    # that kept a known label may be anywhere.
+    free = np.ones(cells.size, dtype=bool)
+    if (column := record.params.get("known_labels")) in adata.obs:
+        free = ~label_column(adata, str(column))[1][cells]
+    present = np.flatnonzero(np.bincount(nearest[free], minlength=k) > MAX_STRAY)
     unnamed = set(present) - set(cluster_of[codes])
     if unnamed or len(set(cluster_of)) < len(cluster_of):
         raise InputError(

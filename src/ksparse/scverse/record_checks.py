@@ -39,6 +39,7 @@ RULES = {
         "size": Rule("count", ("clusters",)),
         "mean": Rule("number", ("clusters", "genes")),
         "fraction": Rule("number", ("clusters", "genes"), least=0, most=1),
+        "name": Rule("text", ("clusters",), optional=True),
     },
     "history": LOOPS,
     "starts": STARTS,
@@ -47,6 +48,7 @@ RULES = {
 PARAMS = {
     "n_clusters": Rule("count", least=1),
     "layer": Rule("text", optional=True),
+    "known_labels": Rule("text", optional=True),
     "restrict_to": Rule("text", ("words",), optional=True),
 }
 QUALITY = ("explained", "agreement", "silhouette")
@@ -104,8 +106,13 @@ def _check_agreement(stored: Mapping[str, Any], sizes: Mapping[str, int]) -> Non
     if int(stored["params"]["n_clusters"]) < sizes["clusters"]:
         raise UnsoundError(f"model.centroids is of {sizes['clusters']} clusters, which should be "
                            f"<= {int(stored['params']['n_clusters'])}")  # fmt: skip
-    if again := repeated(np.asarray(stored["model"]["genes"]).tolist()):
-        raise UnsoundError(f"model.genes has {len(again)} repeated names")
+    names = {
+        "model.genes": stored["model"]["genes"],
+        "clusters.name": stored["clusters"].get("name"),
+    }
+    for name, values in names.items():
+        if values is not None and (again := repeated(np.asarray(values).tolist())):
+            raise UnsoundError(f"{name} has {len(again)} repeated names")
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -106,11 +106,15 @@ class Model:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Cells in each cluster, and for each selected gene its mean and share of nonzero values."""
+    """Cells in each cluster, and for each selected gene its mean and share of nonzero values.
+
+    `name` has the names of the clusters, where some are classes that were known.
+    """
 
     size: Array
     mean: Array
     fraction: Array
+    name: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -168,9 +172,16 @@ class Record:
 
     @property
     def cluster_names(self) -> list[str]:
-        """The names of all clusters as they were written: "0", "1", ... after any prefix."""
+        """The names of all clusters as they were written, after any prefix."""
         prefix = self.restriction.prefix if self.restriction else ""
-        return [f"{prefix}{cluster}" for cluster in range(self.n_clusters)]
+        return [f"{prefix}{name}" for name in self.short_names]
+
+    @property
+    def short_names(self) -> list[str]:
+        """The same without a prefix: classes that were known, or "0", "1", ..."""
+        if self.clusters.name is None:
+            return [str(cluster) for cluster in range(self.n_clusters)]
+        return [str(name) for name in self.clusters.name]
 
     @property
     def log_normalised(self) -> bool:

@@ -11,15 +11,9 @@ import numpy as np
 
 from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
+from ksparse.core.known import anchor
 from ksparse.core.w_step import Projection, WStep, solve_w_step
-from ksparse.core.y_step import (
-    agreement,
-    centroids,
-    distances,
-    fill_empty,
-    inertia_of,
-    order_by_size,
-)
+from ksparse.core.y_step import agreement, centroids, inertia_of, nearest_labels, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
 from ksparse.search.feature_count import SEED, Counts, choose_counts
@@ -97,7 +91,7 @@ class Prepared:
         embedding = self.embedding(settings.n_components).coordinates
         return Alternation(
             self.matrix, embedding, settings.n_clusters, w_step, settings.targets,
-            settings.loop.n_init, self.gram,
+            settings.loop.n_init, self.gram, settings.known.fitted if settings.known else None,
         )  # fmt: skip
 
 
@@ -166,12 +160,12 @@ def _fit_prepared(
     @cache
     def start_labels(i: int) -> Ints:
         start = starts[i]
-        if not isinstance(start, str):
+        if isinstance(start, str):
+            way, made = STARTS[start], data.known.get(STARTS[start])  # another has begun with it
+            start = once("start", lambda: way.labels(data, start_rng) if made is None else made)
+        if settings.known is None:
             return start
-        known = data.known.get(STARTS[start])  # another start may have begun with it
-        return once(
-            "start", lambda: STARTS[start].labels(data, start_rng) if known is None else known
-        )
+        return anchor(embedding.coordinates, start, settings.known.fitted, k, matrix.sample_weight)
 
     counts = Counts(settings.n_features, None)
     if settings.eta is None and (settings.n_features is None or settings.few is not None):
@@ -310,8 +304,8 @@ def fit_labels(
 ) -> Fit:
     """Return the fit with one W-step, for given labels.
 
-    With `reassign`, every sample joins the nearest centroid in the end; the centroids stay
-    those of the given labels, so that they predict what is returned.
+    With `reassign`, every sample whose label is not known joins the nearest centroid in the end;
+    the centroids stay those of the given labels, so that they predict what is returned.
     """
     mu, k = problem.targets(labels, None), problem.n_clusters
     W = solve_w_step(
@@ -321,7 +315,7 @@ def fit_labels(
     weight = problem.matrix.sample_weight
     centres, changed = centroids(P, labels, k, weight), 0.0
     if reassign:
-        nearest = fill_empty(P, distances(P, centres).argmin(axis=1), k)
+        nearest = nearest_labels(P, centres, problem.known)
         changed = 1.0 - agreement(labels, nearest)
         labels = nearest
     state = State(labels, 1, W, centres, inertia_of(P, centres[labels], weight), changed, 0.0, P)
@@ -372,6 +366,7 @@ def label_all(
     sample_weight: Floats | None,
     matrix: Matrix,
     fit: Fit,
+    known: Ints | None = None,
     *,
     reassign: bool = True,
 ) -> Labelled:
@@ -379,6 +374,7 @@ def label_all(
 
     `rows` are the samples that were fitted (None: all), `sample_weight` has a weight for each of
     all, `matrix` is the view that was fitted. Without `reassign`, fitted samples keep labels.
+    Samples whose label is `known` (not -1) keep it.
     """
     k, P = fit.centroids.shape[0], fit.projected
     if rows is not None:
@@ -390,7 +386,7 @@ def label_all(
         )
     # In the precision in which a model keeps them, so that it predicts the same labels.
     centres = fit.centroids.astype(X.dtype).astype(np.float64)
-    labels = fill_empty(P, distances(P, centres).argmin(axis=1), k)
+    labels = nearest_labels(P, centres, known)
     if not reassign:
         labels[slice(None) if rows is None else rows] = fit.labels
     rank = order_by_size(labels, k, sample_weight)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ksparse.core.alternation import State
 from ksparse.core.balls import Ball
 from ksparse.core.targets import TargetRule
 from ksparse.core.w_step import Selector, Solver
 from ksparse.matrix import Floats, Ints
+
+if TYPE_CHECKING:
+    from ksparse.search.known import Known
 
 __all__ = ["Loop", "Settings", "StepRecord"]
 
@@ -45,7 +48,7 @@ class Settings:
     Checked values: `n_features` is a number or None (choose it, unless there is an `eta`),
     and `starts` holds "auto", names of starts and label vectors. `selector` selects in the
     loops; `few`, if there is one, after them (`always`, or if fewer features are asked for than
-    the clusters need).
+    the clusters need). `known` are labels that samples keep.
     """
 
     n_clusters: int
@@ -65,6 +68,7 @@ class Settings:
     ridge: float
     loop: Loop
     sigma: float
+    known: Known | None = None
 
 
 class StepRecord(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ksparse.scverse.fields import (
     write_genes,
     write_memberships,
 )
-from ksparse.scverse.labels import part_of
+from ksparse.scverse.labels import cluster_names, kept_labels, part_of
 from ksparse.scverse.markers import cluster_profiles
 from ksparse.scverse.restriction import read_restriction
 from ksparse.scverse.schema import (
@@ -54,6 +55,7 @@ def ksparse(
     mask_var: Any = None,
     normalize: str | None = None,
     restrict_to: tuple[str, str | Sequence[str]] | None = None,
+    known_labels: str | None = None,
     key_added: str | None = None,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
@@ -83,6 +85,9 @@ def ksparse(
     restrict_to : (str, str or list of str), optional
         Cluster only some cells: a column of `adata.obs`, and one or more of its groups. As with
         scanpy's `tl.leiden`, all other cells keep their group; see below.
+    known_labels : str, optional
+        A column of `adata.obs` with labels that cells keep; missing for cells of which nothing is
+        known. Every class is one cluster; the others join a class, or one of the new clusters.
     key_added : str, optional
         Under which name to write the results; by default "ksparse", or "ksparse_R" with
         `restrict_to`.
@@ -101,7 +106,8 @@ def ksparse(
         None unless `copy`. These fields are written:
 
     `.obs[key_added]` : categorical of str
-        Cluster of each cell, "0" is the largest.
+        Cluster of each cell, "0" is the largest. With `known_labels` clusters are called by
+        their class, and only new ones by their number ("new 0", if a class has that name).
     `.obs[key_added + "_margin"]` : float
         1 for a cell at the centre of its cluster, 0 half-way to the next cluster.
     `.obsm[key_added]` : ndarray, cells x components
@@ -142,6 +148,9 @@ def ksparse(
     memberships 0. All else is of the clustered cells only, and so are the pictures and the
     report; `tl.predict` places new cells that are in the same groups of the same column.
 
+    A cell that kept its label may be nearer to another cluster than to its own: its margin is
+    negative, and `tl.predict` would place it there.
+
     Examples
     --------
     >>> import ksparse as ks
@@ -156,6 +165,15 @@ def ksparse(
     ...               restrict_to=("ksparse", "0"))
     >>> adata.obs["ksparse_R"].cat.categories.tolist()
     ['0,0', '0,1', '1', '2']
+
+    Some cells of two types are known, and there is a third:
+
+    >>> adata.obs["type"] = adata.obs["label"].cat.remove_categories("type 0")
+    >>> adata.obs.loc[adata.obs_names[50:], "type"] = None
+    >>> ks.tl.ksparse(adata, 3, n_features=20, normalize="log1p", random_state=0,
+    ...               known_labels="type", key_added="typed")
+    >>> adata.obs["typed"].cat.categories.tolist()
+    ['0', 'type 1', 'type 2']
     """
     check_adata(adata)
     restriction = read_restriction(restrict_to)
@@ -171,6 +189,9 @@ def ksparse(
     check_free(adata, key_added)
     columns = selected_columns(adata, mask_var)
     part = None if restriction is None else part_of(adata, restriction)
+    kept = None
+    if known_labels is not None:
+        kept = kept_labels(adata, known_labels, part, key_added)
     if copy:
         adata = copy_adata(adata)
     reading: dict[str, Any] = {"columns": columns, "memory_limit": options.get("memory_limit")}
@@ -183,7 +204,8 @@ def ksparse(
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     )
-    projected = _with_others(model.fit_project(X), model, part, others)
+    projected = _with_others(model.fit_project(X, known_labels=kept), model, part, others)
+    clusters = cluster_names(getattr(model, "known_classes_", None))
     params = {
         "n_clusters": n_clusters,
         "n_features": n_features,
@@ -191,17 +213,21 @@ def ksparse(
         "mask_var": mask_var,
         "normalize": normalize,
         "restrict_to": None if restriction is None else restriction.words,
+        "known_labels": known_labels,
         "random_state": random_state,
         **{name: value for name, value in options.items() if name not in NO_EFFECT},
     }
     genes = np.arange(adata.n_vars) if columns is None else columns
     names = np.asarray(adata.var_names, dtype=object)[genes].astype(str)
     make_room(adata, key_added)
-    write_cells(adata, key_added, model.labels_, projected, model.centroids_, part)
+    write_cells(adata, key_added, model.labels_, projected, model.centroids_, part, clusters)
     write_genes(adata, key_added, genes, model.weights_)
     if model.max_labels > 1:
         write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_, part)
-    write_record(adata, key_added, _record(model, X, names, params, normalized))
+    record = _record(model, X, names, params, normalized)
+    if clusters is not None:
+        record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
+    write_record(adata, key_added, record)
     return adata if copy else None
 
 

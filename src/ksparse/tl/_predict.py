@@ -17,7 +17,7 @@ from ksparse.matrix import project_samples
 from ksparse.matrix.sources import check_data
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.fields import Part, check_free, is_taken, make_room, write_cells
-from ksparse.scverse.labels import part_of
+from ksparse.scverse.labels import cluster_names, part_of
 from ksparse.scverse.restriction import Restriction
 from ksparse.scverse.schema import (
     ANOTHER_KEY,
@@ -140,12 +140,15 @@ def predict(
         raise InputError("The weights of model are too large for these cells: fit it again.")
     make_room(new_adata, key_added)
     placed = labels if part is None else labels[part.chosen]
-    write_cells(new_adata, key_added, placed, projected, fitted.centroids, part)
+    write_cells(new_adata, key_added, placed, projected, fitted.centroids, part, fitted.names)
     return new_adata if copy else None
 
 
 class _Fitted(NamedTuple):
-    """The selected genes of a model; layer, normalisation and restriction of its cells."""
+    """The selected genes of a model; layer, normalisation and restriction of its cells.
+
+    `names` are those of the clusters (None: numbers).
+    """
 
     genes: NDArray[np.str_]
     mean: NDArray[Any]
@@ -155,13 +158,15 @@ class _Fitted(NamedTuple):
     normalized: str | None
     layer: str | None
     restriction: Restriction | None = None
+    names: list[str] | None = None
 
 
 def _of_result(adata: AnnData, key: str) -> _Fitted:
     record = read_record(adata, key)
     model, done = record.model, record.results.normalized
     return _Fitted(model.genes, model.mean, model.scale, model.weights, model.centroids,
-                   None if done == "no" else done, record.layer, record.restriction)  # fmt: skip
+                   None if done == "no" else done, record.layer, record.restriction,
+                   record.short_names)  # fmt: skip
 
 
 def _part(new_adata: AnnData, restriction: Restriction) -> Part:
@@ -189,7 +194,8 @@ def _of_estimator(model: KSparse) -> _Fitted:
     chosen = np.flatnonzero(model.get_support())
     scale = np.broadcast_to(model.scale_, model.mean_.shape)
     return _Fitted(np.asarray(names)[chosen].astype(str), model.mean_[chosen], scale[chosen],
-                   model.weights_[chosen], model.centroids_, None, None)  # fmt: skip
+                   model.weights_[chosen], model.centroids_, None, None,
+                   names=cluster_names(getattr(model, "known_classes_", None)))  # fmt: skip
 
 
 def _place(
