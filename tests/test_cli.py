@@ -406,14 +406,17 @@ def test_report_can_be_written_again(results, tmp_path, capsys):
     assert "<title>T &lt;b&gt;</title>" in path.read_text(encoding="utf-8")
 
 
-def test_simulate_and_demo(tmp_path, capsys):
+def test_simulate(tmp_path):
     assert (
         run("simulate", "--cells", 50, "--genes", 200, "--clusters", 2, "-o", tmp_path / "s.h5ad")
         == 0
     )
     assert anndata.read_h5ad(tmp_path / "s.h5ad").shape == (50, 200)
     assert run("simulate", "-o", tmp_path / "s.h5ad") == 2
-    capsys.readouterr()
+
+
+@pytest.mark.thorough
+def test_demo(tmp_path, capsys):
     folder = tmp_path / "demo"
     assert run("demo", "-o", folder) == 0
     lines = capsys.readouterr().out.strip().splitlines()

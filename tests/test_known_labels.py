@@ -150,12 +150,21 @@ def test_the_numbers_of_a_given_start_do_not_matter():
 
 
 def test_a_rare_class_with_3_known_samples_survives():
-    data, truth, _ = make_clusters(3, sizes=(80, 60, 40, 6), shift=3)
-    known = some_known(truth, 3, (3,))
-    model = KSparse(4, **FIT).fit(data, known_labels=known)
-    check_kept(model, known)
-    rare = model.labels_ == model.known_classes_.tolist().index("rare")
-    assert (rare == (truth == 3)).all()
+    found, gained = 0, []
+    for seed in range(6):
+        data, truth, _ = make_clusters(seed, sizes=(80, 60, 40, 6), shift=3)
+        known = some_known(truth, 3, (3,))
+        model = KSparse(4, **FIT).fit(data, known_labels=known)
+        check_kept(model, known)
+        rare = model.labels_ == model.known_classes_.tolist().index("rare")
+        found += (rare == (truth == 3)).all()
+        plain = KSparse(4, **FIT).fit(data)
+        gained.append(
+            adjusted_rand_score(truth, model.labels_) - adjusted_rand_score(truth, plain.labels_)
+        )
+    assert found >= 5
+    assert np.mean(gained) > 0
+    assert min(gained) > -0.02
 
 
 @pytest.mark.parametrize("n_features", [20, 3, "auto"])
@@ -208,7 +217,9 @@ def test_few_labels_help_where_the_signal_is_weak():
         data, truth, _ = make_clusters(seed, sizes=(50, 40, 30, 20), shift=1.2)
         known = some_known(truth, 5, range(4), seed=seed)
         free = ~is_given(known)
-        one, other = (KSparse(4, **QUICK).fit(data, known_labels=labels) for labels in (known, None))
+        one, other = (
+            KSparse(4, **QUICK).fit(data, known_labels=labels) for labels in (known, None)
+        )
         check_kept(one, known)
         scores = [adjusted_rand_score(truth[free], model.labels_[free]) for model in (one, other)]
         gain.append(scores[0] - scores[1])
@@ -291,11 +302,11 @@ HALF = [None] * (TRUTH.size - 2)
         ([None, np.nan, pd.NA] * 35, 2, "has labels for 0 of 105 samples: label at least 1"),
         (list(range(3)) + [None] * 102, 2, "known_labels has 3 classes, more than n_clusters=2: "
          "ask for more clusters"),
-        (["a", "b", "c"] * 35, 4, "n_clusters=4 is 1 more than the 3 classes of known_labels, but 0 "
-         "samples have no known label: ask for at most 3 clusters, or leave labels out"),
+        (["a", "b", "c"] * 35, 4, "n_clusters=4 is 1 more than the 3 classes of known_labels, but "
+         "0 samples have no known label: ask for at most 3 clusters, or leave labels out"),
         ([None] + ["a", "b"] * 52, 4, "n_clusters=4 is 2 more than the 2 classes of known_labels, "
          "but 1 samples have no known label: ask for at most 3 clusters"),
-        ([{"a"}, {"b"}, *HALF[:-1]], 3, "known_labels holds labels that are no names or numbers"),
+        ([{"a"}, {"b"}, *HALF], 3, "known_labels holds labels that are no names or numbers"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_sentence(known, n_clusters, text):
@@ -339,8 +350,8 @@ def test_known_samples_are_never_moved_to_an_empty_cluster():
     known = np.array([0, -1, -1, 0])
     assert fill_empty(P, np.zeros(4, dtype=np.intp), 2).tolist() == [0, 0, 0, 1]
     assert fill_empty(P, np.zeros(4, dtype=np.intp), 2, known).tolist() == [0, 1, 0, 0]
-    assert nearest_labels(P, np.array([[1.0], [9.0]]), known).tolist() == [0, 0, 0, 0][:1] + [
-        0, 0, 0] or True  # fmt: skip
+    assert nearest_labels(P, np.array([[1.0], [9.0]]), known).tolist() == [0, 1, 0, 0]
+    assert nearest_labels(P, np.array([[0.0], [2.0]]), known).tolist() == [0, 0, 1, 0]
 
 
 def test_k_means_goes_on_around_known_samples():
@@ -382,7 +393,9 @@ def test_saved_models_keep_the_classes(tmp_path, names):
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize("classes", [["a", "a", None, None], ["a"], [["b"], {}, None, None], "abcd"])
+@pytest.mark.parametrize(
+    "classes", [["a", "a", None, None], ["a"], [["b"], {}, None, None], "abcd"]
+)
 def test_damaged_classes_are_refused(tmp_path, classes):
     model = KSparse(4, **QUICK).fit(X, known_labels=some_known(TRUTH, 3, (0,)))
     model.known_classes_ = np.array(classes, dtype=object) if len(classes) == 1 else classes
@@ -442,7 +455,9 @@ def test_clusters_are_called_by_their_classes(typed):
     assert sorted(names) == ["0", "type 1", "type 2"]
     given = typed.obs["known"].notna()
     assert (typed.obs["ksparse"].astype(str)[given] == typed.obs["known"].astype(str)[given]).all()
-    assert adjusted_rand_score(typed.obs["label"], typed.obs["ksparse"]) > 0.95
+    plain = ks.tl.ksparse(typed, 3, copy=True, key_added="plain", **SHARED).obs["plain"]
+    truth = typed.obs["label"]
+    assert adjusted_rand_score(truth, typed.obs["ksparse"]) >= adjusted_rand_score(truth, plain)
     record = read_record(typed, "ksparse")
     assert record.params["known_labels"] == "known"
     assert record.cluster_names == names
@@ -514,7 +529,7 @@ def test_new_clusters_have_names_of_their_own(partly):
     ks.tl.ksparse(adata, 3, known_labels="known", **SHARED)
     names = adata.obs["ksparse"].cat.categories
     assert len(set(names)) == 3
-    assert [name for name in names if name not in ("0", "1")][0] in ("2", "new 0", "new 1")
+    assert next(name for name in names if name not in "01") in ("2", "new 0", "new 1")
 
 
 def test_known_labels_of_restricted_cells(partly):
@@ -524,7 +539,9 @@ def test_known_labels_of_restricted_cells(partly):
     names = adata.obs["ksparse_R"].cat.categories.tolist()
     assert sorted(names) == ["a,0", "a,type 1", "a,type 2", "b"]
     given = chosen & adata.obs["known"].notna().to_numpy()
-    assert (adata.obs["ksparse_R"][given] == [f"a,{one}" for one in adata.obs["known"][given]]).all()
+    assert (
+        adata.obs["ksparse_R"][given] == [f"a,{one}" for one in adata.obs["known"][given]]
+    ).all()
     assert read_record(adata, "ksparse_R").cluster_names == [n for n in names if n != "b"]
     new = partly.copy()
     ks.tl.predict(adata, new, key="ksparse_R")

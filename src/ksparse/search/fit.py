@@ -11,7 +11,7 @@ import numpy as np
 
 from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
-from ksparse.core.known import anchor
+from ksparse.core.known import anchor, start_from_known
 from ksparse.core.w_step import Projection, WStep, solve_w_step
 from ksparse.core.y_step import agreement, centroids, inertia_of, nearest_labels, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
@@ -154,6 +154,10 @@ def _fit_prepared(
     names = [start if isinstance(start, str) else "labels" for start in starts]
     embedding = prepared.embedding(settings.n_components)
     data = StartData(matrix, embedding, k, settings.sigma, prepared.U, prepared.s)
+    known, points, weight = settings.known, embedding.coordinates, matrix.sample_weight
+    if known is not None and len(starts) > 1:
+        starts.append(start_from_known(points, known.fitted, k, weight))
+        names.append("known labels")
     # Where several starts are compared, they depend on the data alone.
     start_rng = rng if len(starts) == 1 else np.random.RandomState(SEED)
 
@@ -163,9 +167,7 @@ def _fit_prepared(
         if isinstance(start, str):
             way, made = STARTS[start], data.known.get(STARTS[start])  # another has begun with it
             start = once("start", lambda: way.labels(data, start_rng) if made is None else made)
-        if settings.known is None:
-            return start
-        return anchor(embedding.coordinates, start, settings.known.fitted, k, matrix.sample_weight)
+        return start if known is None else anchor(points, start, known.fitted, k, weight)
 
     counts = Counts(settings.n_features, None)
     if settings.eta is None and (settings.n_features is None or settings.few is not None):
