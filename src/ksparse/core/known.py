@@ -6,9 +6,8 @@ cluster c is class c, for c < m, and the other clusters are new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ksparse.core.y_step import (
@@ -17,17 +16,17 @@ from ksparse.core.y_step import (
     distances,
     fill_empty,
     inertia_of,
-    margins,
     nearest_labels,
 )
 from ksparse.matrix import Floats, Ints
 
-__all__ = ["anchor", "assign_around", "start_from_known"]
+__all__ = ["anchor", "assign_around"]
 
-# As many as k-means of scikit-learn may do.
-MAX_ITERATIONS = 300
-# Runs that begin with the known samples, and the seed of their new clusters.
-N_SEEDED, SEED = 10, 0
+# When k-means stops, as in scikit-learn: after so many iterations, or when the squares by which
+# centroids move sum to less than this share of the mean variance.
+MAX_ITERATIONS, TOL = 300, 1e-4
+# So many times farther (squared) than chance lets it be, a class is far from a cluster.
+FAR = 4.0
 
 
 def assign_around(
@@ -51,13 +50,15 @@ def assign_around(
     sample_weight : ndarray, optional
         Weight of each sample.
     """
-    labels = current
+    labels, centres = current, centroids(P, current, n_clusters, sample_weight)
+    mean = np.average(P, axis=0, weights=sample_weight)
+    least = TOL * np.average((P - mean) ** 2, axis=0, weights=sample_weight).mean()
     for _ in range(MAX_ITERATIONS):
-        before = labels
-        labels = nearest_labels(P, centroids(P, before, n_clusters, sample_weight), known)
-        if np.array_equal(labels, before):
+        before, last = labels, centres
+        labels = nearest_labels(P, centres, known)
+        centres = centroids(P, labels, n_clusters, sample_weight)
+        if np.array_equal(labels, before) or ((centres - last) ** 2).sum() <= least:
             break
-    centres = centroids(P, labels, n_clusters, sample_weight)
     return Assignment(labels, centres, inertia_of(P, centres[labels], sample_weight))
 
 
@@ -68,9 +69,12 @@ def anchor(
 
     Classes are matched to clusters one to one, such that as many known samples as possible are in
     the cluster of their class; these clusters get the numbers of the classes, and all known
-    samples move to theirs. Where a start has two classes in one cluster, no cluster is left for one
-    of them that has any of its samples. Then the clusters of the start say nothing about that
-    class: it begins with its known samples alone, and k-means in `P` divides the others.
+    samples move to theirs.
+
+    A start knows nothing of the classes: it may have two of them in one cluster, or a rare one
+    in a large cluster of others, far from its middle. Such a class begins with its known samples
+    alone and with those that are nearest to their mean, and the two other clusters that are
+    nearest to each other become one.
 
     Parameters
     ----------
@@ -85,64 +89,68 @@ def anchor(
     sample_weight : ndarray, optional
         Weight of each sample.
     """
-    given = np.flatnonzero(known >= 0)
-    n_classes = int(known.max()) + 1
-    overlap = np.zeros((n_classes, n_clusters))
-    weight = np.ones(given.size) if sample_weight is None else sample_weight[given]
-    np.add.at(overlap, (known[given], labels[given]), weight)
-    classes, clusters = linear_sum_assignment(overlap, maximize=True)
-    number = np.full(n_clusters, -1)
-    number[clusters] = classes
-    number[number < 0] = np.arange(n_classes, n_clusters)
-    out = np.where(known >= 0, known, number[labels])
-    lost = classes[overlap[classes, clusters] == 0]
-    if not lost.size:
-        return fill_empty(P, out, n_clusters, known)
-    centres = centroids(P, out, n_clusters, sample_weight)
-    centres[lost] = centroids(P[given], known[given], n_classes, weight)[lost]
-    out = nearest_labels(P, centres, known)
-    return assign_around(P, out, known, n_clusters, sample_weight).labels
-
-
-def _margin(P: Floats, labels: Ints, n_clusters: int, sample_weight: Floats | None) -> float:
-    """Return the mean margin, by cluster first: large clusters do not hide a small one."""
-    found = margins(P, labels, centroids(P, labels, n_clusters, sample_weight))
     weight = np.ones(labels.size) if sample_weight is None else sample_weight
-    sums, sizes = (
-        np.bincount(labels, weights=values, minlength=n_clusters)
-        for values in (weight * found, weight)
-    )
-    return float((sums / np.where(sizes > 0, sizes, 1.0)).mean())
-
-
-def start_from_known(
-    P: Floats, known: Ints, n_clusters: int, sample_weight: Floats | None = None
-) -> Ints:
-    """Return labels of k-means that begins with the known samples (Basu, Banerjee, Mooney, 2002).
-
-    Starts that know of no classes may put a small one into a large cluster, and divide another.
-    New clusters begin by k-means++; of several runs the one with the largest margins is returned.
-    """
-    runs = list(_seeded(P, known, n_clusters, sample_weight))
-    return max(runs, key=lambda run: _margin(P, run, n_clusters, sample_weight))
-
-
-def _seeded(
-    P: Floats, known: Ints, n_clusters: int, sample_weight: Floats | None
-) -> Iterator[Ints]:
-    """Yield labels of the runs."""
-    given, rng = np.flatnonzero(known >= 0), np.random.RandomState(SEED)
+    given = known >= 0
     n_classes = int(known.max()) + 1
-    weight = None if sample_weight is None else sample_weight[given]
-    classes = centroids(P[given], known[given], n_classes, weight)
-    for _ in range(N_SEEDED if n_clusters > n_classes else 1):
-        centres = classes
-        square = np.where(known < 0, distances(P, centres).min(axis=1), 0.0)
-        for _ in range(n_clusters - n_classes):
-            share = square if sample_weight is None else square * sample_weight
-            total = share.sum()
-            new = rng.choice(share.size, p=share / total) if total > 0 else int(known.argmin())
-            centres = np.vstack([centres, P[new]])
-            square = np.minimum(square, ((P - P[new]) ** 2).sum(axis=1))
-        begin = nearest_labels(P, centres, known)
-        yield assign_around(P, begin, known, n_clusters, sample_weight).labels
+    means = centroids(P[given], known[given], n_classes, weight[given])
+    overlap = np.zeros((n_classes, n_clusters))
+    np.add.at(overlap, (known[given], labels[given]), weight[given])
+    overlap[_far(P, labels, known, weight, overlap)] = 0.0
+    classes, clusters = linear_sum_assignment(overlap, maximize=True)
+    found = overlap[classes, clusters] > 0
+    apart = classes[~found]
+    # Groups: classes first, then clusters of the start that are of no class.
+    number = np.full(n_clusters, -1)
+    number[clusters[found]] = classes[found]
+    number[number < 0] = n_classes + np.arange(np.count_nonzero(number < 0))
+    groups = np.where(given, known, number[labels])
+    groups = _merged(P, groups, apart, n_classes, n_clusters, weight)
+    if apart.size:
+        own = ((P - centroids(P, groups, n_clusters, weight)[groups]) ** 2).sum(axis=1)
+        square = distances(P, means[apart])
+        joins = ~given & (square.min(axis=1) < own)
+        groups[joins] = apart[square[joins].argmin(axis=1)]
+    return fill_empty(P, groups, n_clusters, known)
+
+
+def _far(
+    P: Floats, labels: Ints, known: Ints, weight: Floats, overlap: Floats
+) -> NDArray[np.bool_]:
+    """Return which classes are far from the middle of which clusters (classes x clusters).
+
+    The squared distance of the mean of n random samples of a cluster from its centroid is, on
+    average, their mean squared distance from it divided by n. `overlap` has the numbers n.
+    """
+    m, k = overlap.shape
+    free = known < 0
+    centres = centroids(P[free], labels[free], k, weight[free])
+    square = ((P - centres[labels]) ** 2).sum(axis=1)
+    size = np.bincount(labels[free], weights=weight[free], minlength=k)
+    spread = np.bincount(labels[free], weights=(weight * square)[free], minlength=k)
+    pair = (known * k + labels)[~free]
+    means = centroids(P[~free], pair, m * k, weight[~free]).reshape(m, k, -1)
+    moved = ((means - centres) ** 2).sum(axis=2)
+    return (overlap * moved * size > FAR * spread) & (size > 0)
+
+
+def _merged(
+    P: Floats, groups: Ints, apart: Ints, n_classes: int, n_clusters: int, weight: Floats
+) -> Ints:
+    """Return groups of which pairs were merged, by Ward's rule, until there are few enough.
+
+    Classes that are `apart` take no part, and two classes are never merged.
+    """
+    n_groups = int(groups.max()) + 1
+    while n_groups > n_clusters:
+        size = np.bincount(groups, weights=weight, minlength=n_groups)
+        centres = centroids(P, groups, n_groups, weight)
+        total = size[:, None] + size
+        cost = size[:, None] * size / np.where(total > 0, total, 1.0) * distances(centres, centres)
+        cost[:n_classes, :n_classes] = np.inf
+        cost[apart] = cost[:, apart] = np.inf
+        np.fill_diagonal(cost, np.inf)
+        one, other = sorted(divmod(int(cost.argmin()), n_groups))
+        groups = np.where(groups == other, one, groups)
+        groups = np.where(groups > other, groups - 1, groups)
+        n_groups -= 1
+    return groups

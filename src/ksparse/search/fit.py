@@ -11,7 +11,7 @@ import numpy as np
 
 from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
-from ksparse.core.known import anchor, start_from_known
+from ksparse.core.known import anchor
 from ksparse.core.w_step import Projection, WStep, solve_w_step
 from ksparse.core.y_step import agreement, centroids, inertia_of, nearest_labels, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
@@ -155,9 +155,6 @@ def _fit_prepared(
     embedding = prepared.embedding(settings.n_components)
     data = StartData(matrix, embedding, k, settings.sigma, prepared.U, prepared.s)
     known, points, weight = settings.known, embedding.coordinates, matrix.sample_weight
-    if known is not None and len(starts) > 1:
-        starts.append(start_from_known(points, known.fitted, k, weight))
-        names.append("known labels")
     # Where several starts are compared, they depend on the data alone.
     start_rng = rng if len(starts) == 1 else np.random.RandomState(SEED)
 
