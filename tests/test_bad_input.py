@@ -600,10 +600,12 @@ def test_features_that_enter_together_are_cut_to_the_number_with_a_warning(
     data, labels = equals(strength)
     message = rf"^No radius selects exactly n_features={n_features} features"
     with pytest.warns(UserWarning, match=message):
-        found = model(2, n_features=n_features, init=labels).fit(container(data))
+        found = model(2, n_features=n_features, init=labels, selector="l1").fit(container(data))
     assert found.n_features_selected_ == n_features
     assert found.gap_ > found.solver_tol  # of what was cut
     assert not found.converged_
+    forward = model(2, n_features=n_features, init=labels, selector="forward").fit(container(data))
+    assert forward.n_features_selected_ == n_features  # without a warning
 
 
 @pytest.mark.parametrize("n_features", [1, 2])
@@ -613,7 +615,7 @@ def test_of_two_features_that_enter_together_one_is_cut_with_a_warning(
 ):
     labels, noise = np.repeat([1.0, -1.0], 16), np.tile([1.0, -1.0], 16)
     data = np.column_stack([5 * labels + noise, 5 * labels - noise])
-    estimator = model(2, n_features=n_features, init=labels, relax=relax)
+    estimator = model(2, n_features=n_features, init=labels, relax=relax, selector="l1")
     if n_features == 1:
         with pytest.warns(UserWarning, match="^No radius selects exactly n_features=1 features"):
             estimator.fit(array_kind(data))

@@ -501,7 +501,7 @@ def test_more_radius_selects_more_features(clusters):
 def test_relaxing_undoes_the_shrinkage_of_the_ball(clusters):
     X, truth, _ = clusters
     bound = KSparse(3, n_features=5, relax=False, init=truth, max_loops=1).fit(X)
-    relaxed = KSparse(3, n_features=5, init=truth, max_loops=1).fit(X)
+    relaxed = KSparse(3, n_features=5, selector="l1", init=truth, max_loops=1).fit(X)
     np.testing.assert_array_equal(bound.get_support(), relaxed.get_support())
     np.testing.assert_array_equal(bound.weights_, bound.l1_weights_)
     assert np.linalg.norm(relaxed.weights_) > 1.2 * np.linalg.norm(bound.weights_)
