@@ -396,6 +396,17 @@ def test_fewer_groups_than_components_keep_every_component_whole(size, k):
     assert all(n_groups(labels[parts == part]) == 1 for part in range(6))
 
 
+@pytest.mark.parametrize("largest_dense", [2_000, 0])
+@pytest.mark.parametrize("k", [2, 3])
+def test_many_components_whose_eigenvalues_lanczos_cannot_tell_apart(monkeypatch, k, largest_dense):
+    monkeypatch.setattr(graph, "DENSE_FALLBACK", largest_dense)
+    rng = np.random.default_rng(0)
+    points = np.repeat(50 * rng.normal(size=(40, 12)), 15, axis=0) + rng.normal(size=(600, 12))
+    labels = graph_communities(points, k, rng_of(0)).reshape(40, 15)
+    assert n_groups(labels) == k
+    assert (labels == labels[:, :1]).all()
+
+
 @pytest.mark.parametrize("size", [20, 80])
 def test_more_groups_than_components_never_straddle_two_of_them(size):
     points, parts = make_points(0, 3, size, 1e3)

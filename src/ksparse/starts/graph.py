@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, svd
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.neighbors import NearestNeighbors
 
 from ksparse._threads import openmp_threads
@@ -23,6 +23,9 @@ __all__ = ["GraphStart", "graph_communities"]
 N_NEIGHBORS = 15
 # Larger data: communities of a sample of this size, the others join their neighbours.
 MAX_NODES = 10_000
+# Graphs up to the first size have all their eigenvectors computed; those up to the second, where
+# Lanczos does not converge, which then has this accuracy for larger ones.
+DENSE, DENSE_FALLBACK, ROUGH_TOL = 200, 2_000, 1e-5
 
 
 class GraphStart:
@@ -76,15 +79,34 @@ def _leading_eigenvectors(graph: Any, n_vectors: int) -> Floats:
     root = np.sqrt(np.asarray(graph.sum(axis=0)).ravel())
     inverse = sp.diags_array(1 / root)
     normalised = inverse @ graph @ inverse
-    if n_vectors >= m - 1 or m <= 200:
+    if n_vectors >= m - 1 or m <= DENSE:
         values, vectors = np.linalg.eigh(normalised.toarray())
     else:
-        # From a fixed vector, so that the result is the same every time; not from `root`,
-        # which is the leading eigenvector itself and would span all that Lanczos can reach.
-        first = np.random.RandomState(0).standard_normal(m)
-        values, vectors = eigsh(normalised, n_vectors, which="LA", v0=first)
+        values, vectors = _lanczos(normalised, n_vectors)
     leading = vectors[:, np.argsort(-values, kind="stable")[:n_vectors]]
     return leading / root[:, None]
+
+
+def _lanczos(normalised: Any, n_vectors: int) -> tuple[Floats, Floats]:
+    """Return leading eigenvalues and eigenvectors.
+
+    Where the graph has many parts, so many eigenvalues are so close to 1 that Lanczos may not
+    tell them apart: then all are computed for few samples, and for many the accuracy is less.
+    """
+    m = normalised.shape[0]
+    # From a fixed vector, so that the result is the same every time; not that of the leading
+    # eigenvector, which would span all that Lanczos can reach.
+    first = np.random.RandomState(0).standard_normal(m)
+    try:
+        return eigsh(normalised, n_vectors, which="LA", v0=first)
+    except ArpackNoConvergence:
+        if m <= DENSE_FALLBACK:
+            return np.linalg.eigh(normalised.toarray())
+    width = min(m - 1, 8 * n_vectors + 80)
+    try:
+        return eigsh(normalised, n_vectors, which="LA", v0=first, ncv=width, tol=ROUGH_TOL)
+    except ArpackNoConvergence:
+        return np.linalg.eigh(normalised.toarray())
 
 
 def _weak_links(part: Ints, n_parts: int, typical: float, m: int) -> Any:
