@@ -24,8 +24,9 @@ N_NEIGHBORS = 15
 # Larger data: communities of a sample of this size, the others join their neighbours.
 MAX_NODES = 10_000
 # Graphs up to the first size have all their eigenvectors computed; those up to the second, where
-# Lanczos does not converge, which then has this accuracy for larger ones.
-DENSE, DENSE_FALLBACK, ROUGH_TOL = 200, 2_000, 1e-5
+# Lanczos does not converge after so many restarts (a few are usual); it then has this accuracy for
+# larger ones.
+DENSE, DENSE_FALLBACK, MAX_RESTARTS, ROUGH_TOL = 200, 2_000, 300, 1e-5
 
 
 class GraphStart:
@@ -98,7 +99,7 @@ def _lanczos(normalised: Any, n_vectors: int) -> tuple[Floats, Floats]:
     # eigenvector, which would span all that Lanczos can reach.
     first = np.random.RandomState(0).standard_normal(m)
     try:
-        return eigsh(normalised, n_vectors, which="LA", v0=first)
+        return eigsh(normalised, n_vectors, which="LA", v0=first, maxiter=MAX_RESTARTS)
     except ArpackNoConvergence:
         if m <= DENSE_FALLBACK:
             return np.linalg.eigh(normalised.toarray())
