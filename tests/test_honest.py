@@ -17,6 +17,7 @@ from ksparse.search.fit import w_step_for
 from ksparse.search.judge import Judge, mean_and_error
 from ksparse.selection.checks import with_defaults
 from ksparse.selection.cluster_scores import _jackknife
+from ksparse.simulate import log_normalise, simulate_counts
 
 N_FEATURES = 5_000
 
@@ -252,3 +253,10 @@ def test_several_starts_depend_on_the_data_alone(seed):
     one, other = (KSparse(3, n_features=12, random_state=s).fit(X) for s in (None, seed))
     np.testing.assert_array_equal(one.labels_, other.labels_)
     np.testing.assert_allclose(one.weights_, other.weights_, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_many_clusters_of_equal_strength_are_not_lost_in_the_dense_start(seed):
+    data = simulate_counts(800, 1000, 9, random_state=seed)
+    model = KSparse(9).fit(log_normalise(data.counts))
+    assert adjusted_rand_score(data.labels, model.labels_) > 0.9
