@@ -11,6 +11,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._threads import blas_threads
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.core.y_step import distances
 from ksparse.estimator import DataMixin, KSparse
@@ -167,8 +168,10 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
         matrix = as_matrix(X if rows is None else select_rows(X, rows), sample_weight=weight)
         check_stored_values(X, matrix)
         classes = [str(name) for name in self.classes_]
-        codes = _complete(matrix, codes, classes, wishes)
-        self._store(_choose(matrix, codes, classes, wishes), wishes, matrix)
+        with blas_threads(float(matrix.shape[0]) * matrix.shape[1] * len(classes)):
+            codes = _complete(matrix, codes, classes, wishes)
+            choice = _choose(matrix, codes, classes, wishes)
+        self._store(choice, wishes, matrix)
         return self
 
     def _wishes(self, n_columns: int) -> Wishes:
