@@ -169,6 +169,19 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
     pandas.testing.assert_frame_equal(backed.uns["again"]["recall"], cells.uns["panel"]["recall"])
 
 
+@pytest.mark.parametrize("tool", [
+    lambda adata: ks.tl.panel(adata, 6, groupby="type"),
+    lambda adata: ks.tl.gates(adata, "type"),
+    lambda adata: ks.tl.evaluate_panel(adata, ["g1", "g2"], "type"),
+    lambda adata: ks.tl.panel_curve(adata, "type", n_genes=[2]),
+])  # fmt: skip
+def test_a_view_of_a_file_is_told_before_anything_is_computed(cells, tmp_path, tool):
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    view = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")[20:150]
+    with pytest.raises(InputError, match=r"view of a backed object: call adata.to_memory\(\)"):
+        tool(view)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -181,13 +194,24 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
             "keep and extend have 10 genes, more than n_g",
         ),
         ({"exclude_pattern": "("}, r"exclude_pattern='\(' is no regular expression"),
-        ({"exclude_pattern": "."}, "leave 0 of 60 genes"),
+        ({"exclude_pattern": b"^MT-"}, "exclude_pattern=b'.*' is no regular expression"),
+        ({"exclude_pattern": "."}, "^exclude_pattern leaves 0 of 60 genes"),
+        (
+            {"exclude_pattern": "g", "allowed": ["g1"], "mask_var": np.arange(60) < 9},
+            "^allowed, exclude_pattern and mask_var leave 0 of 60 genes",
+        ),
+        ({"n_clusters": 3}, "groupby='type' and n_clusters=3 exclude each other: give one"),
+        ({"groupby": None, "n_clusters": 1}, "n_clusters=1 must be at least 2"),
+        ({"costs": "free"}, "keep and costs of 0 keep 60 genes, more than n_genes=6"),
         ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
         ({"costs": "nothing"}, "costs='nothing' is not a column of adata.var"),
         ({"costs": "names"}, "costs='names' must hold a number >= 0"),
         ({"n_genes": 2}, "n_genes=2 is too small for 3 groups with min_per_group=1"),
         ({"n_genes": 0}, "n_genes=0 must be at least 1"),
-        ({"n_genes": 3, "keep": ["g1", "g2"]}, "min_per_group=1 asks for 2 .* n_genes=3 leaves 1"),
+        (
+            {"n_genes": 3, "keep": ["g1", "g2"]},
+            "min_per_group=1 asks for 2 genes for 3 groups .* n_genes=3 leaves 1: ask for more g",
+        ),
         ({"groupby": None}, "give groupby, a column of adata.obs, or n_clusters"),
         ({"groupby": "nothing"}, "groupby='nothing' is not a column"),
         ({"key_added": "price"}, r"adata.var\['price'\] exists and was not written by"),
@@ -195,7 +219,7 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
 )
 def test_mistakes_are_told(cells, options, message):
     cells.var["names"] = cells.var_names.astype(str)
-    cells.var["price"] = 1.0
+    cells.var["price"], cells.var["free"] = 1.0, 0.0
     with pytest.raises(InputError, match=message):
         ks.tl.panel(cells, **{"n_genes": 6, "groupby": "type", **options})
     assert "panel" not in cells.uns
@@ -211,7 +235,7 @@ def test_a_damaged_panel_is_told(cells):
 
 
 def test_too_few_genes_are_told_in_our_words(cells):
-    with pytest.warns(InputWarning, match=r"X has 8 features .* fewer than n_genes=9"):
+    with pytest.warns(InputWarning, match=r"There are 8 genes .* fewer than n_genes=9"):
         ks.tl.panel(cells, 9, groupby="type", mask_var=np.isin(np.arange(60), range(8)),
                     min_per_group=0, random_state=0)  # fmt: skip
     assert cells.var["panel"].sum() == 8
@@ -291,5 +315,7 @@ def test_a_group_without_genes_of_its_own_is_called_by_its_name():
     adata = anndata.AnnData(
         X, obs=pandas.DataFrame({"type": groups}, index=[f"c{i}" for i in range(90)])
     )
-    with pytest.warns(UserWarning, match=r"min_per_group=1: 'nothing' \(0\)\."):
+    with pytest.warns(
+        UserWarning, match=r"1 groups have fewer genes .* min_per_group=1: 'nothing' \(0\)\."
+    ):
         ks.tl.panel(adata, 4, groupby="type", random_state=0)

@@ -24,7 +24,7 @@ from ksparse.matrix.sources import (
     is_stored,
     select_rows,
 )
-from ksparse.panel._wishes import Wishes, read_classes, read_wishes
+from ksparse.panel._wishes import CLASSES, FEATURES, Wishes, read_classes, read_wishes
 from ksparse.params import NOT_NEGATIVE, SEED, check_integer
 
 __all__ = ["PanelSelector"]
@@ -202,8 +202,8 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
         features, means = choice.features, choice.means[:, choice.features]
         if features.size < wishes.n_features:
             warn(
-                f"X has {features.size} features that can be selected (the others are constant, "
-                "equal in all classes or excluded), fewer than ",
+                Term("X has"), f" {features.size} ", FEATURES, " that can be selected (the others "
+                "are constant, equal in all ", CLASSES, " or excluded), fewer than ",
                 Term("n_features", wishes.n_features), ": all are.", stacklevel=3,
             )  # fmt: skip
         best, up = _told_apart(means, choice.rest.T)
@@ -284,9 +284,9 @@ def _choose(matrix: Matrix, codes: Ints, classes: list[str], wishes: Wishes) -> 
     )  # fmt: skip
     if not problem.features.size:
         raise InputError(
-            f"None of the {matrix.shape[1]} features can be selected: all are constant, equal in "
-            "all classes or excluded."
-        )
+            f"None of the {matrix.shape[1]} ", FEATURES, " can be selected: all are constant, "
+            "equal in all ", CLASSES, " or excluded.",
+        )  # fmt: skip
     highest = means[:, problem.features].argmax(axis=0)
     free = problem.costs == 0
     kept = np.bincount(highest[free], minlength=k)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError, Term
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT
 from ksparse.scverse.expression import (
     check_gene_names,
+    check_writable,
     other_expression,
     read_expression,
     selected_columns,
@@ -180,11 +180,7 @@ def ksparse(
     if key_added is None:
         key_added = "ksparse" if restriction is None else "ksparse_R"
     check_key("key_added", key_added)
-    if adata.isbacked and adata.is_view and not copy:
-        raise InputError(
-            Term("adata"), " is a view of a backed object: call ", Term("adata.to_memory()"),
-            " first.",
-        )  # fmt: skip
+    check_writable(adata, copy)
     check_gene_names(adata)
     check_free(adata, key_added)
     columns = selected_columns(adata, mask_var)
