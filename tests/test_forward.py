@@ -113,6 +113,19 @@ def test_of_equal_features_the_first_is_taken():
     assert (np.flatnonzero(model.get_support()) < X.shape[1]).all()
 
 
+@pytest.mark.parametrize(("sizes", "least"), [((300, 250, 200), 100), ((80, 60, 40), 36)])
+def test_clusters_for_few_features_are_found_with_many(sizes, least):
+    """At least 100, but no more than one for five samples: few samples allow no more."""
+    X, _, _ = make_clusters(0, sizes=sizes, n_features=200, shift=5.0)
+    model = KSparse(3, n_features=2, random_state=0).fit(X)
+    assert model.n_features_selected_ == 2
+    others = [n for n, chosen in zip(model.starts_["n_features"], model.starts_["chosen"],
+                                     strict=True) if not chosen]  # fmt: skip
+    assert others and set(others) == {least}
+    few = KSparse(3, n_features=2, random_state=0).fit(X[:, :30])  # as many as there are
+    assert few.n_features_selected_ == 2
+
+
 def test_auto_selects_forward_only_below_what_the_clusters_need():
     X, _, _ = make_clusters(3, shift=1.5, sizes=(80, 60, 40), n_markers=10, n_features=100)
     few = KSparse(3, n_features=3, selector="auto", random_state=0).fit(X)
