@@ -135,6 +135,20 @@ def test_groups_that_no_gene_marks_are_named(cells):
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("seed", seeds(2, 8))
+def test_two_halves_of_a_group_are_named_though_guesses_find_half_of_their_cells(seed):
+    cells = make_cells(seed, sizes=(160, 60, 40))
+    types = cells.obs["type"].astype(object).to_numpy()
+    large = np.flatnonzero(types == "T/NK")
+    types[np.random.default_rng(seed).choice(large, 80, replace=False)] = "its half"
+    cells.obs["finer"] = types
+    with pytest.warns(InputWarning, match=r"tells 2 of 4 groups .*'T/NK' .*; like 'its half'\)"):
+        ks.tl.panel(cells, 8, groupby="finer", random_state=0)
+    recall = read_panel(cells, "panel").recall
+    assert recall.index[~recall["told_apart"]].tolist() == ["T/NK", "its half"]
+    assert recall["confused_with"][["T/NK", "its half"]].tolist() == ["its half", "T/NK"]
+
+
 def test_cells_without_a_group_and_tiny_groups_are_left_out(cells):
     types = cells.obs["type"].astype(object).to_numpy()
     types[:10] = None
@@ -154,7 +168,7 @@ def test_the_recall_of_noise_is_that_of_chance(seed):
     rng = np.random.default_rng(seed)
     adata = anndata.AnnData(rng.normal(size=(400, 2000)))
     adata.obs["group"] = pandas.Categorical(rng.permutation(np.repeat(["a", "b"], 200)))
-    with pytest.warns(InputWarning, match="recall on held-out cells is that of chance"):
+    with pytest.warns(InputWarning, match="on held-out cells their recall is that of chance"):
         ks.tl.panel(adata, 20, groupby="group", random_state=seed)
     recall = adata.uns["panel"]["recall"]
     assert abs(recall["logistic"].mean() - 0.5) < 0.1

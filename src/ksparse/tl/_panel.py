@@ -135,10 +135,12 @@ def panel(
         For each group n_cells, chance, and the recall of logistic regression and of 5 nearest
         neighbours on held-out cells: logistic, 5nn. The cells that are scored have no part in the
         choice: for this table the panel is chosen again, in the same way, on half of the cells
-        of every group (of at most 10,000), and the other half is scored. With `held_out` it is
+        of every group (of at most 10,000), and the other half is scored. confused_with is the
+        group (of those at least as large) whose cells are most often taken for it;
+        told_apart is False for groups that are found no better than by chance, or for which as
+        many cells of another group are taken: a warning names them. With `held_out` it is
         the panel itself that is scored, on these cells. Clusters that were
         found in the same cells are found again more easily than groups that were given.
-        Groups that are found no better than by chance are named in a warning.
     `.uns[key_added]["explained"]`, `["explained_bound"]` : float
         The share of the groups that the panel explains, and that which all candidates would.
     `.uns[key_added]["params"]` : dict
@@ -299,12 +301,13 @@ def _chosen_again(
 def _warn_lost(recall: Any) -> None:
     if lost := lost_groups(recall):
         best = recall[["logistic", "5nn"]].max(axis=1)
-        shown = [f"{name!r} ({best[name]:.2f}, by chance {recall['chance'][name]:.2f})"
-                 for name in lost]  # fmt: skip
+        shown = [f"{name!r} ({best[name]:.2f}, by chance {recall['chance'][name]:.2f}; like "
+                 f"{recall['confused_with'][name]!r})" for name in lost]  # fmt: skip
         warn(
             f"No panel of these genes tells {len(lost)} of {len(recall)} groups from the others; "
-            f"their recall on held-out cells is that of chance: {listed(shown)}. Allow more genes, "
-            "or merge groups.", stacklevel=3,
+            "on held-out cells their recall is that of chance, or no higher than the share of "
+            f"another group that is taken for them: {listed(shown)}. Allow more genes, or merge "
+            "groups.", stacklevel=3,
         )  # fmt: skip
 
 
