@@ -185,6 +185,22 @@ def test_the_share_survives_a_file(tmp_path):
     assert again.explained_bound_ == model.explained_bound_
 
 
+def test_what_few_genes_explain_is_recorded_and_reported(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    adata = ksparse.simulate.simulate_counts(200, 300, 3, random_state=0).to_anndata()
+    ksparse.tl.ksparse(adata, 3, n_features=5, normalize="log1p", random_state=0)
+    ksparse.tl.ksparse(adata, 3, n_features=200, normalize="log1p", key_added="many",
+                       random_state=0)  # fmt: skip
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    adata = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    results = adata.uns["ksparse"]["results"]
+    assert 0 < results["explained"] < results["explained_bound"] < 1
+    assert "explained" not in adata.uns["many"]["results"]  # it has a certificate instead
+    ksparse.report.write_report(adata, tmp_path / "page.html")
+    share = f"they explain {results['explained']:.1%} of the clusters"
+    assert share in (tmp_path / "page.html").read_text()
+
+
 def test_a_path_of_few_genes_is_kept_and_drawn(tmp_path):
     anndata = pytest.importorskip("anndata")
     pytest.importorskip("matplotlib").use("Agg")

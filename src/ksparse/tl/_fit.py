@@ -122,8 +122,9 @@ def ksparse(
         Parameters that were given; those that are None are left out.
     `.uns[key_added]["results"]` : dict
         n_features, eta, gap (of the last W-step), converged, n_iter, n_cells, n_genes,
-        normalized ("log1p" or "no"), and for data in a file or a dask array n_passes: how often
-        they were read.
+        normalized ("log1p" or "no"); for data in a file or a dask array n_passes, how often they
+        were read; for genes that were selected forward (few genes) explained, the share of the
+        clusters that they explain, and explained_bound, that of all candidates.
     `.uns[key_added]["history"]` : dict of ndarray
         Per loop: cost, labels_changed, n_features, eta, gap.
     `.uns[key_added]["starts"]` : dict of ndarray
@@ -238,6 +239,13 @@ def _with_others(
     return out
 
 
+def _explained(model: KSparse) -> dict[str, float]:
+    """Return what genes that were selected forward explain, and all candidates would."""
+    if np.isnan(model.explained_):
+        return {}
+    return {"explained": float(model.explained_), "explained_bound": float(model.explained_bound_)}
+
+
 def _record(
     model: KSparse,
     X: Any,
@@ -258,6 +266,7 @@ def _record(
             n_genes=X.shape[1],
             normalized=normalized or "no",
             n_passes=model.n_passes_,
+            **_explained(model),
         ),
         history=dict(model.history_),
         starts={name: np.array(values) for name, values in model.starts_.items()},
