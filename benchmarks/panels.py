@@ -1,6 +1,7 @@
 """Gene panels: ours, Wilcoxon markers, variable and random genes, on cells that had no part.
 
-python benchmarks/panels.py [--counts 10 20 50 100] [--splits 1] [--sets ...]
+python benchmarks/panels.py [--counts 10 20 50 100] [--splits 1] [--sets ...] [--methods ...]
+    [--plain]
 
 Genes are chosen on a stratified half of the cells. With these genes alone, logistic regression
 and 5 nearest neighbours are cross-validated on the other half; the figure is the balanced
@@ -8,8 +9,8 @@ accuracy (%). Methods that know the classes: "supervised" and "Wilcoxon", one ge
 in turn (as scanpy ranks them by default); those that do not: "unsupervised" (clusters of KSparse
 with 100 genes, as many as there are classes; "2 k": twice as many), "Leiden + Wilcoxon" and
 "Leiden + ours" (clusters of the usual resolution 1), "variable" and "random". All see the same
-logarithms; the classifiers see them standardised. Spapros and scGeneFit are compared where they can
-be imported.
+logarithms; the classifiers see them standardised, or with --plain as they are. Spapros and
+scGeneFit are compared where they can be imported.
 """
 
 from __future__ import annotations
@@ -96,10 +97,11 @@ def chosen(method, X, classes, n, rng):
     return choose_features(name, X, codes, n, rng)
 
 
-def accuracy(X, classes, genes, classifier):
+def accuracy(X, classes, genes, classifier, plain=False):
     values = X[:, np.sort(genes)]
     values = values.toarray() if hasattr(values, "toarray") else values
-    pipeline = make_pipeline(StandardScaler(), CLASSIFIERS[classifier]())
+    scaling = "passthrough" if plain else StandardScaler()
+    pipeline = make_pipeline(scaling, CLASSIFIERS[classifier]())
     smallest = np.unique(classes, return_counts=True)[1].min()
     folds = StratifiedKFold(max(2, min(5, smallest)), shuffle=True, random_state=0)
     return balanced_accuracy_score(classes, cross_val_predict(pipeline, values, classes, cv=folds))
@@ -117,8 +119,6 @@ def main():
     parser.add_argument("--counts", type=int, nargs="+", default=[10, 20, 50, 100])
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--sets", nargs="+", default=list(FILES))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
     methods = [
         "supervised", "Wilcoxon", "unsupervised", "unsupervised, 2 k", "Leiden + Wilcoxon",
         "Leiden + ours", "variable", "random",
@@ -128,6 +128,11 @@ def main():
         for n in ("scGeneFit", "Spapros")
         if importlib.util.find_spec(n.lower() if n == "Spapros" else n)
     ]
+    parser.add_argument("--methods", nargs="+", default=methods, choices=methods)
+    parser.add_argument("--plain", action="store_true")
+    options = parser.parse_args()
+    methods = options.methods
+    warnings.simplefilter("ignore")
     table = {}
     for name in options.sets:
         X, classes, _, _ = load(name)
@@ -140,7 +145,9 @@ def main():
                 genes = chosen(method, X[train], classes[train], max(options.counts), rng)
                 for n in options.counts:
                     for classifier in CLASSIFIERS:
-                        value = accuracy(X[test], classes[test], genes[:n], classifier)
+                        value = accuracy(
+                            X[test], classes[test], genes[:n], classifier, options.plain
+                        )
                         table.setdefault((method, n, classifier), {}).setdefault(name, []).append(
                             value
                         )

@@ -279,7 +279,7 @@ GROUPS = ["--group-column", "label"]
         (["panel", "CELLS", *GROUPS, "--exclude-pattern", "("],
          r"--exclude-pattern '\(' is no regular expression"),
         (["panel", "CELLS", *GROUPS, "--exclude-pattern", "."],
-         "--allowed, --exclude, --exclude-pattern and --min-cells leave 0 of 300 genes"),
+         "--exclude-pattern leaves 0 of 300 genes"),
         (["panel", "CELLS", *GROUPS, "--allowed", "no"], "--allowed 'no' is not a column of var"),
         (["panel", "CELLS", *GROUPS, "--allowed", "price"], "--allowed must be True or False"),
         (["panel", "CELLS", *GROUPS, "--costs", "no"], "--costs 'no' is not a column of var"),

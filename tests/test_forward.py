@@ -113,6 +113,19 @@ def test_of_equal_features_the_first_is_taken():
     assert (np.flatnonzero(model.get_support()) < X.shape[1]).all()
 
 
+@pytest.mark.parametrize(("sizes", "least"), [((300, 250, 200), 100), ((80, 60, 40), 36)])
+def test_clusters_for_few_features_are_found_with_many(sizes, least):
+    """At least 100, but no more than one for five samples: few samples allow no more."""
+    X, _, _ = make_clusters(0, sizes=sizes, n_features=200, shift=5.0)
+    model = KSparse(3, n_features=2, random_state=0).fit(X)
+    assert model.n_features_selected_ == 2
+    others = [n for n, chosen in zip(model.starts_["n_features"], model.starts_["chosen"],
+                                     strict=True) if not chosen]  # fmt: skip
+    assert others and set(others) == {least}
+    few = KSparse(3, n_features=2, random_state=0).fit(X[:, :30])  # as many as there are
+    assert few.n_features_selected_ == 2
+
+
 def test_auto_selects_forward_only_below_what_the_clusters_need():
     X, _, _ = make_clusters(3, shift=1.5, sizes=(80, 60, 40), n_markers=10, n_features=100)
     few = KSparse(3, n_features=3, selector="auto", random_state=0).fit(X)
@@ -170,6 +183,22 @@ def test_the_share_survives_a_file(tmp_path):
     again = ksparse.load(tmp_path / "m.ksparse")
     assert again.explained_ == model.explained_
     assert again.explained_bound_ == model.explained_bound_
+
+
+def test_what_few_genes_explain_is_recorded_and_reported(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    adata = ksparse.simulate.simulate_counts(200, 300, 3, random_state=0).to_anndata()
+    ksparse.tl.ksparse(adata, 3, n_features=5, normalize="log1p", random_state=0)
+    ksparse.tl.ksparse(adata, 3, n_features=200, normalize="log1p", key_added="many",
+                       random_state=0)  # fmt: skip
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    adata = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    results = adata.uns["ksparse"]["results"]
+    assert 0 < results["explained"] < results["explained_bound"] < 1
+    assert "explained" not in adata.uns["many"]["results"]  # it has a certificate instead
+    ksparse.report.write_report(adata, tmp_path / "page.html")
+    share = f"they explain {results['explained']:.1%} of the clusters"
+    assert share in (tmp_path / "page.html").read_text()
 
 
 def test_a_path_of_few_genes_is_kept_and_drawn(tmp_path):

@@ -538,8 +538,9 @@ def test_groups_keep_their_order(cells, kind, groups):
         ({"genes": 3}, "genes=3 must be a sequence"),
         ({"genes": []}, "genes is empty"),
         ({"groupby": "nothing"}, "groupby='nothing' is not a column of adata.obs: choose from"),
+        ({"groupby": "number"}, "groupby='number' has 300 different values, more than 200"),
         ({"groupby": "one"}, "groupby='one' has 1 group of cells, which should be >= 2"),
-        ({"groupby": "none"}, "groupby='none' has 0 groups of cells"),
+        ({"groupby": "none"}, "groupby='none' is missing for all 300 cells"),
         ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
         ({"genes": ["g1"], "allowed": ["g2"]}, "allowed and mask_var leave 0 of 1 genes"),
         ({"max_genes": -1}, "max_genes=-1 must be at least 1"),
@@ -552,6 +553,7 @@ def test_groups_keep_their_order(cells, kind, groups):
 )
 def test_mistakes_with_anndata_are_told(cells, options, message):
     cells.obs["one"], cells.obs["none"] = "one", np.nan
+    cells.obs["number"] = np.arange(cells.n_obs) / 7
     cells.uns["other"] = {"params": 1}
     with pytest.raises(InputError, match=message):
         ks.tl.gates(cells, **({"groupby": "type"} | options))

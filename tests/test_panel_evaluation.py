@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import ClassVar
@@ -11,7 +12,9 @@ import pandas
 import pytest
 import scipy.sparse as sp
 from sklearn.feature_selection import f_classif
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import ksparse as ks
 from conftest import ARRAY_KINDS, crossed, make_clusters, seeds
@@ -644,3 +647,23 @@ def test_a_curve_scores_the_cells_that_are_held_out(clusters):
     mask = np.random.default_rng(0).random(y.size) < 0.5
     panel_curve(X, y, [3], held_out=mask, rivals=[], random_state=0)
     np.testing.assert_array_equal(StandIn.seen[0], X[~mask])
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="there is one thread anyway")
+def test_small_fits_use_one_thread_of_blas(clusters, monkeypatch):
+    """On a busy machine they would wait for the second one, and take many times as long."""
+    seen = []
+
+    def counted(original):
+        def fit(self, *args, **options):
+            seen.append(max(lib["num_threads"] for lib in threadpool_info()
+                            if lib["user_api"] == "blas"))  # fmt: skip
+            return original(self, *args, **options)
+
+        return fit
+
+    monkeypatch.setattr(LogisticRegression, "fit", counted(LogisticRegression.fit))
+    X, y, _ = clusters
+    with threadpool_limits(2, user_api="blas"):
+        evaluate_panel(X, y, np.arange(6), **FAST)
+    assert seen and set(seen) == {1}

@@ -135,6 +135,20 @@ def test_groups_that_no_gene_marks_are_named(cells):
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("seed", seeds(2, 8))
+def test_two_halves_of_a_group_are_named_though_guesses_find_half_of_their_cells(seed):
+    cells = make_cells(seed, sizes=(160, 60, 40))
+    types = cells.obs["type"].astype(object).to_numpy()
+    large = np.flatnonzero(types == "T/NK")
+    types[np.random.default_rng(seed).choice(large, 80, replace=False)] = "its half"
+    cells.obs["finer"] = types
+    with pytest.warns(InputWarning, match=r"tells 2 of 4 groups .*'T/NK' .*; like 'its half'\)"):
+        ks.tl.panel(cells, 8, groupby="finer", random_state=0)
+    recall = read_panel(cells, "panel").recall
+    assert recall.index[~recall["told_apart"]].tolist() == ["T/NK", "its half"]
+    assert recall["confused_with"][["T/NK", "its half"]].tolist() == ["its half", "T/NK"]
+
+
 def test_cells_without_a_group_and_tiny_groups_are_left_out(cells):
     types = cells.obs["type"].astype(object).to_numpy()
     types[:10] = None
@@ -154,7 +168,7 @@ def test_the_recall_of_noise_is_that_of_chance(seed):
     rng = np.random.default_rng(seed)
     adata = anndata.AnnData(rng.normal(size=(400, 2000)))
     adata.obs["group"] = pandas.Categorical(rng.permutation(np.repeat(["a", "b"], 200)))
-    with pytest.warns(InputWarning, match="recall on held-out cells is that of chance"):
+    with pytest.warns(InputWarning, match="on held-out cells their recall is that of chance"):
         ks.tl.panel(adata, 20, groupby="group", random_state=seed)
     recall = adata.uns["panel"]["recall"]
     assert abs(recall["logistic"].mean() - 0.5) < 0.1
@@ -169,6 +183,19 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
     pandas.testing.assert_frame_equal(backed.uns["again"]["recall"], cells.uns["panel"]["recall"])
 
 
+@pytest.mark.parametrize("tool", [
+    lambda adata: ks.tl.panel(adata, 6, groupby="type"),
+    lambda adata: ks.tl.gates(adata, "type"),
+    lambda adata: ks.tl.evaluate_panel(adata, ["g1", "g2"], "type"),
+    lambda adata: ks.tl.panel_curve(adata, "type", n_genes=[2]),
+])  # fmt: skip
+def test_a_view_of_a_file_is_told_before_anything_is_computed(cells, tmp_path, tool):
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    view = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")[20:150]
+    with pytest.raises(InputError, match=r"view of a backed object: call adata.to_memory\(\)"):
+        tool(view)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -181,13 +208,24 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
             "keep and extend have 10 genes, more than n_g",
         ),
         ({"exclude_pattern": "("}, r"exclude_pattern='\(' is no regular expression"),
-        ({"exclude_pattern": "."}, "leave 0 of 60 genes"),
+        ({"exclude_pattern": b"^MT-"}, "exclude_pattern=b'.*' is no regular expression"),
+        ({"exclude_pattern": "."}, "^exclude_pattern leaves 0 of 60 genes"),
+        (
+            {"exclude_pattern": "g", "allowed": ["g1"], "mask_var": np.arange(60) < 9},
+            "^allowed, exclude_pattern and mask_var leave 0 of 60 genes",
+        ),
+        ({"n_clusters": 3}, "groupby='type' and n_clusters=3 exclude each other: give one"),
+        ({"groupby": None, "n_clusters": 1}, "n_clusters=1 must be at least 2"),
+        ({"costs": "free"}, "keep and costs of 0 keep 60 genes, more than n_genes=6"),
         ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
         ({"costs": "nothing"}, "costs='nothing' is not a column of adata.var"),
         ({"costs": "names"}, "costs='names' must hold a number >= 0"),
         ({"n_genes": 2}, "n_genes=2 is too small for 3 groups with min_per_group=1"),
         ({"n_genes": 0}, "n_genes=0 must be at least 1"),
-        ({"n_genes": 3, "keep": ["g1", "g2"]}, "min_per_group=1 asks for 2 .* n_genes=3 leaves 1"),
+        (
+            {"n_genes": 3, "keep": ["g1", "g2"]},
+            "min_per_group=1 asks for 2 genes for 3 groups .* n_genes=3 leaves 1: ask for more g",
+        ),
         ({"groupby": None}, "give groupby, a column of adata.obs, or n_clusters"),
         ({"groupby": "nothing"}, "groupby='nothing' is not a column"),
         ({"key_added": "price"}, r"adata.var\['price'\] exists and was not written by"),
@@ -195,7 +233,7 @@ def test_a_backed_object_gives_the_same_panel(cells, tmp_path):
 )
 def test_mistakes_are_told(cells, options, message):
     cells.var["names"] = cells.var_names.astype(str)
-    cells.var["price"] = 1.0
+    cells.var["price"], cells.var["free"] = 1.0, 0.0
     with pytest.raises(InputError, match=message):
         ks.tl.panel(cells, **{"n_genes": 6, "groupby": "type", **options})
     assert "panel" not in cells.uns
@@ -211,7 +249,7 @@ def test_a_damaged_panel_is_told(cells):
 
 
 def test_too_few_genes_are_told_in_our_words(cells):
-    with pytest.warns(InputWarning, match=r"X has 8 features .* fewer than n_genes=9"):
+    with pytest.warns(InputWarning, match=r"There are 8 genes .* fewer than n_genes=9"):
         ks.tl.panel(cells, 9, groupby="type", mask_var=np.isin(np.arange(60), range(8)),
                     min_per_group=0, random_state=0)  # fmt: skip
     assert cells.var["panel"].sum() == 8
@@ -291,5 +329,7 @@ def test_a_group_without_genes_of_its_own_is_called_by_its_name():
     adata = anndata.AnnData(
         X, obs=pandas.DataFrame({"type": groups}, index=[f"c{i}" for i in range(90)])
     )
-    with pytest.warns(UserWarning, match=r"min_per_group=1: 'nothing' \(0\)\."):
+    with pytest.warns(
+        UserWarning, match=r"1 groups have fewer genes .* min_per_group=1: 'nothing' \(0\)\."
+    ):
         ks.tl.panel(adata, 4, groupby="type", random_state=0)

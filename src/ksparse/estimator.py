@@ -96,9 +96,10 @@ class KSparse(
     selector : {"auto", "l1", "forward"}, default="auto"
         How `n_features` features are chosen. "l1" finds the radius of the ball at which exactly
         that many have weights. "forward" finds the clusters with as many features as they need
-        (as ``n_features="auto"`` does), and then takes, one after the other, the feature that
-        explains most of what is left, every cluster counting the same. "auto" is "forward" for
-        fewer features than the clusters need, and "l1" otherwise (and without `relax`).
+        (as ``n_features="auto"`` does, but at least 100 where there are 5 samples for each), and
+        then takes, one after the other, the feature that explains most of what is left, every
+        cluster counting the same. "auto" is "forward" for fewer features than the clusters need,
+        and "l1" otherwise (and without `relax`).
     solver : str, default="working_set"
         Solver of the W-step: "working_set", which is exact and fast, "projected_gradient",
         "fista", or "fista_paper" (its update as it is printed). All give the same answer.

@@ -15,7 +15,11 @@ from ksparse.matrix import Floats, Ints
 from ksparse.matrix.sources import check_costs
 from ksparse.metrics import label_codes
 
-__all__ = ["Wishes", "read_classes", "read_wishes"]
+__all__ = ["CLASSES", "FEATURES", "Wishes", "read_classes", "read_wishes"]
+
+
+# What others, such as the tools for AnnData, call by other names.
+CLASSES, FEATURES = Term("classes"), Term("features")
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Wishes:
                        for c in np.flatnonzero(available < self.min_per_class)}:  # fmt: skip
             shown = listed([f"{classes[c]!r} ({n})" for c, n in lacking.items()])
             warn(
-                f"{len(lacking)} classes have fewer features with their largest mean in them than ",
+                f"{len(lacking)} ", CLASSES, " have fewer ", FEATURES, " with their largest mean "
+                "in them than ",
                 Term("min_per_class", self.min_per_class), ": ",
                 Term("classes_", lacking, text=shown), ".", stacklevel=4,
             )  # fmt: skip
@@ -64,10 +69,10 @@ class Wishes:
         places = self.n_features - self.kept.size
         if needed > places:
             raise InputError(
-                Term("min_per_class", self.min_per_class), f" asks for {needed} features for "
-                f"{len(classes)} classes besides the {self.kept.size} that are kept, but ",
-                Term("n_features", self.n_features), f" leaves {places}: ask for more features, or "
-                "for fewer of each class.",
+                Term("min_per_class", self.min_per_class), f" asks for {needed} ", FEATURES,
+                f" for {len(classes)} ", CLASSES, f" besides the {self.kept.size} that are kept, "
+                "but ", Term("n_features", self.n_features), f" leaves {places}: ask for more ",
+                FEATURES, ", or for fewer of each ", Term("class"), ".",
             )  # fmt: skip
         return least
 
@@ -94,9 +99,12 @@ def read_wishes(
     cost[kept], cost[excluded] = 0.0, np.inf
     wishes = Wishes(costs=cost, **numbers)
     if wishes.kept.size > wishes.n_features:
+        free = np.setdiff1d(wishes.kept, kept).size
         raise InputError(
-            Term("keep"), f" has {wishes.kept.size} features, more than ",
-            Term("n_features", wishes.n_features), ": ask for more, or keep fewer.",
+            *((Term("keep"), f" has {kept.size} ") if not free else
+              (Term("keep"), " and ", Term("costs"), f" of 0 keep {wishes.kept.size} ")),
+            FEATURES, ", more than ", Term("n_features", wishes.n_features), ": ask for more, or "
+            "keep fewer.",
         )  # fmt: skip
     return wishes
 

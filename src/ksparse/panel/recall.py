@@ -17,6 +17,8 @@ __all__ = ["held_out_recall", "lost_groups"]
 
 # Cells that are used at most, drawn at random: half to choose with, half to score.
 MAX_CELLS = 10_000
+# What is larger than chance is so by so many standard errors.
+ERRORS = 2.0
 
 
 def held_out_recall(
@@ -49,7 +51,10 @@ def held_out_recall(
     -------
     DataFrame
         One row for each group: n_cells that were scored, chance (its share of the cells: the
-        recall of guesses in proportion to the sizes), and the recall of each classifier.
+        recall of guesses in proportion to the sizes), and the recall of each classifier;
+        confused_with, the group (of those at least as large) whose cells are most often taken
+        for it; told_apart, False if no classifier finds it better than guesses would, or if each
+        takes as many cells of another group for it (both by two standard errors).
     """
     if held_out is None:
         groups = sample_cells(groups, MAX_CELLS, rng)
@@ -69,12 +74,46 @@ def held_out_recall(
             **{name: scores.recall[name][0] for name in CLASSIFIERS},
         }
     )
+    worst, apart = _told_apart([scores.confusion[name] for name in CLASSIFIERS])
+    table["confused_with"] = np.array(groups.names, dtype=object)[worst]
+    table["told_apart"] = apart & _above_chance(table)
     return table.set_axis(groups.names).rename_axis("group")
 
 
 def lost_groups(recall: Any) -> list[str]:
-    """Return the groups that no classifier finds better than chance (by two standard errors)."""
+    """Return the groups that are not told apart, as in `held_out_recall`."""
+    return [str(name) for name in recall.index[~recall["told_apart"]]]
+
+
+def _told_apart(confusion: list[Ints]) -> tuple[Ints, Any]:
+    """Return which other group is taken for each most often, and whether some classifier can tell.
+
+    One that is confused with a group that is at least as large is not told apart; of a smaller one
+    there may be too few cells to say.
+    """
+    k = len(confusion[0])
+    n = confusion[0].sum(axis=1)
+    others = (n >= n[:, None]) & ~np.eye(k, dtype=bool)  # groups x others
+    others[~others.any(axis=1)] = True
+    np.fill_diagonal(others, False)
+    taken = np.zeros((len(confusion), k, k))
+    alike = np.zeros((len(confusion), k), dtype=bool)
+    for i, counts in enumerate(confusion):
+        taken[i] = (counts / n[:, None]).T  # shares of the others' cells
+        own = np.diag(taken[i])[:, None]
+        pooled = (np.diag(counts)[:, None] + counts.T) / (n[:, None] + n)
+        error = np.sqrt(pooled * (1 - pooled) * (1 / n[:, None] + 1 / n))
+        unsure = (own - taken[i] <= ERRORS * error) & (taken[i] > own / 2)
+        alike[i] = (unsure & others & (n >= n[:, None])).any(axis=1)
+    # Of equal ones the largest.
+    share = np.where(others, taken.mean(axis=0) + 1e-9 * n / n.sum(), -1.0)
+    worst: Ints = share.argmax(axis=1)
+    return worst, ~alike.all(axis=0)
+
+
+def _above_chance(recall: Any) -> Any:
+    """Return which groups some classifier finds better than guesses would."""
     best = np.max([recall[name] for name in CLASSIFIERS], axis=0)
     chance = recall["chance"].to_numpy()
     error = np.sqrt(chance * (1 - chance) / recall["n_cells"].to_numpy())
-    return [str(name) for name in recall.index[best <= chance + 2 * error]]
+    return best > chance + ERRORS * error

@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 
 from ksparse._errors import InputError, Term, warn
 from ksparse._names import listed
-from ksparse._threads import openmp_threads
+from ksparse._threads import blas_threads, openmp_threads
 from ksparse.matrix import Floats, Ints, as_matrix
 from ksparse.matrix.data import dense
 from ksparse.matrix.sources import (
@@ -258,7 +258,8 @@ def score_panel(
         columns = np.searchsorted(union, chosen)
         known, new = values[np.ix_(fitted, columns)], values[np.ix_(held_out, columns)]
         for name in CLASSIFIERS:
-            model = _classifier(name, fitted.size).fit(known, codes[fitted])
+            with blas_threads(float(known.size) * k):
+                model = _classifier(name, fitted.size).fit(known, codes[fitted])
             with openmp_threads(fitted.size * held_out.size):
                 predicted = model.predict(new)
             table = confusion_matrix(codes[held_out], predicted, labels=np.arange(k))

@@ -11,6 +11,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
+from ksparse._threads import blas_threads
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.core.y_step import distances
 from ksparse.estimator import DataMixin, KSparse
@@ -23,7 +24,7 @@ from ksparse.matrix.sources import (
     is_stored,
     select_rows,
 )
-from ksparse.panel._wishes import Wishes, read_classes, read_wishes
+from ksparse.panel._wishes import CLASSES, FEATURES, Wishes, read_classes, read_wishes
 from ksparse.params import NOT_NEGATIVE, SEED, check_integer
 
 __all__ = ["PanelSelector"]
@@ -167,8 +168,10 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
         matrix = as_matrix(X if rows is None else select_rows(X, rows), sample_weight=weight)
         check_stored_values(X, matrix)
         classes = [str(name) for name in self.classes_]
-        codes = _complete(matrix, codes, classes, wishes)
-        self._store(_choose(matrix, codes, classes, wishes), wishes, matrix)
+        with blas_threads(float(matrix.shape[0]) * matrix.shape[1] * len(classes)):
+            codes = _complete(matrix, codes, classes, wishes)
+            choice = _choose(matrix, codes, classes, wishes)
+        self._store(choice, wishes, matrix)
         return self
 
     def _wishes(self, n_columns: int) -> Wishes:
@@ -199,8 +202,8 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
         features, means = choice.features, choice.means[:, choice.features]
         if features.size < wishes.n_features:
             warn(
-                f"X has {features.size} features that can be selected (the others are constant, "
-                "equal in all classes or excluded), fewer than ",
+                Term("X has"), f" {features.size} ", FEATURES, " that can be selected (the others "
+                "are constant, equal in all ", CLASSES, " or excluded), fewer than ",
                 Term("n_features", wishes.n_features), ": all are.", stacklevel=3,
             )  # fmt: skip
         best, up = _told_apart(means, choice.rest.T)
@@ -281,9 +284,9 @@ def _choose(matrix: Matrix, codes: Ints, classes: list[str], wishes: Wishes) -> 
     )  # fmt: skip
     if not problem.features.size:
         raise InputError(
-            f"None of the {matrix.shape[1]} features can be selected: all are constant, equal in "
-            "all classes or excluded."
-        )
+            f"None of the {matrix.shape[1]} ", FEATURES, " can be selected: all are constant, "
+            "equal in all ", CLASSES, " or excluded.",
+        )  # fmt: skip
     highest = means[:, problem.features].argmax(axis=0)
     free = problem.costs == 0
     kept = np.bincount(highest[free], minlength=k)

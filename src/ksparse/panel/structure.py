@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from ksparse._tables import as_table
-from ksparse._threads import openmp_threads
+from ksparse._threads import blas_threads, openmp_threads
 from ksparse.matrix import Floats, Ints, as_matrix
 from ksparse.matrix.data import dense, take_rows
 from ksparse.matrix.sources import columns_in_memory
@@ -40,7 +40,9 @@ def neighbour_overlap(
     n_neighbors = min(n_neighbors, cells.size - 1)
     rows = take_rows(X, np.sort(cells), lambda block: block)
     shuffled = np.argsort(np.argsort(cells))
-    U, s, _ = leading_svd(as_matrix(rows), min(N_COMPONENTS, cells.size - 1), rng, tol=SVD_TOL)
+    n_components = min(N_COMPONENTS, cells.size - 1)
+    with blas_threads(float(cells.size) * X.shape[1] * n_components):
+        U, s, _ = leading_svd(as_matrix(rows), n_components, rng, tol=SVD_TOL)
     values = dense(columns_in_memory(rows, features)).astype(np.float64)
     near_all = _neighbours((U * s)[shuffled], n_neighbors)
     near_panel = _neighbours(values[shuffled], n_neighbors)

@@ -73,6 +73,12 @@ def convergence_text(record: Record) -> str:
             f"at most {max(results.gap, 0):.1g} (relative) above the optimum. The refit of these "
             "weights and the clusters have no such certificate."
         )
+    if results.explained is not None and results.explained_bound is not None:
+        text += (
+            " The genes were taken one after the other; they explain "
+            f"{results.explained:.1%} of the clusters, all candidates together "
+            f"{results.explained_bound:.1%}, which no set of them can exceed."
+        )
     return text
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_gene_names",
+    "check_writable",
     "expression_of",
     "listed_choices",
     "matrix_of",
@@ -40,6 +41,15 @@ def check_gene_names(adata: AnnData) -> None:
             Term("adata"), f" has {len(again)} repeated gene names (the first is "
             f"{str(again[0])!r}): ",
             Term("number names", text="call adata.var_names_make_unique() first"), ".",
+        )  # fmt: skip
+
+
+def check_writable(adata: AnnData, copy: bool = False) -> None:
+    """Raise ValueError if results cannot be written to this object, rather than when they are."""
+    if adata.isbacked and adata.is_view and not copy:
+        raise InputError(
+            Term("adata"), " is a view of a backed object: call ", Term("adata.to_memory()"),
+            " first.",
         )  # fmt: skip
 
 

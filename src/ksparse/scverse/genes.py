@@ -74,6 +74,7 @@ def matching_genes(adata: AnnData, name: str, pattern: Any) -> NDArray[np.intp]:
     """Return the places of the genes in whose names a regular expression is found."""
     try:
         search = re.compile(pattern).search
+        search("")  # patterns of bytes find nothing in text
     except (re.error, TypeError, RecursionError) as error:
         raise InputError(Term(name, pattern), f" is no regular expression: {error}.") from None
     return np.flatnonzero([search(str(gene)) is not None for gene in adata.var_names])
@@ -133,8 +134,12 @@ def candidate_genes(
             )  # fmt: skip
         may[never] = False
     if not may.any():
+        given = {"allowed": allowed, "exclude": exclude, "exclude_pattern": pattern,
+                 "mask_var": mask_var}  # fmt: skip
+        names = [Term(name) for name, value in given.items() if value is not None]
+        between = [", "] * (len(names) - 2) + [" and "]
+        listing = [part for pair in zip(["", *between], names, strict=False) for part in pair]
         raise InputError(
-            Term("allowed"), ", ", Term("exclude"), ", ", Term("exclude_pattern"), " and ",
-            Term("mask_var"), f" leave 0 of {may.size} genes: let some take part.",
-        )  # fmt: skip
+            *listing, f" leave{'s' * (len(names) == 1)} 0 of {may.size} genes: let some take part."
+        )
     return np.flatnonzero(may), kept

@@ -34,6 +34,10 @@ RULES = {
         "n_genes": Rule("count"),
         "normalized": Rule("text"),
         "n_passes": Rule("count", optional=True),
+        **{
+            name: Rule("number", least=0, optional=True)
+            for name in ("explained", "explained_bound")
+        },
     },
     "clusters": {
         "size": Rule("count", ("clusters",)),

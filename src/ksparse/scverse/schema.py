@@ -71,6 +71,8 @@ class Results:
     n_genes: int
     normalized: str
     n_passes: int | None = None
+    explained: float | None = None
+    explained_bound: float | None = None
 
 
 @dataclass(frozen=True)

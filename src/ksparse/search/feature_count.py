@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 SMALLEST, LARGEST, GROWTH = 5, 400, 1.35
+# Clusters for few features are found with at least so many, but with no more than one for so many
+# samples: with fewer, clusters are lost that the few features would tell apart.
+SETTLED, SAMPLES_EACH = 100, 5
 # What share of the best quality counts as good enough.
 PLATEAU = 0.95
 # Seed of the halvings: what they decide depends on the data alone.
@@ -73,8 +76,14 @@ def choose_counts(matrix: Matrix, labels: Ints, settings: Settings, w_step: WSte
     if asked is None:
         return Counts(needed, None)
     if settings.always or asked < needed:
-        return Counts(max(asked, needed), asked)
+        return Counts(max(asked, needed, _least_settled(matrix, w_step.costs)), asked)
     return Counts(asked, None)
+
+
+def _least_settled(matrix: Matrix, costs: Floats) -> int:
+    """Return the least number of features with which clusters for few features are found."""
+    allowed = int(np.count_nonzero(np.isfinite(costs) & ~matrix.constant))
+    return min(SETTLED, matrix.shape[0] // SAMPLES_EACH, allowed)
 
 
 def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WStep) -> int:

@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from ksparse._errors import InputError, Term
 from ksparse.panel.gates import MAX_FEATURES, Gates, find_gates
 from ksparse.params import check_integer
-from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.expression import (
+    check_gene_names,
+    check_writable,
+    read_expression,
+    selected_columns,
+)
 from ksparse.scverse.genes import allowed_genes, gene_places
 from ksparse.scverse.labels import group_order, label_column
-from ksparse.scverse.panel_evaluation import held_out_cells
+from ksparse.scverse.panel_evaluation import group_column, held_out_cells
 from ksparse.scverse.panels import check_gates_key, panel_columns, read_gates, write_gates
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
 
@@ -106,8 +111,10 @@ def gates(
     check_adata(adata)
     check_key("key_added", key_added)
     check_gates_key(adata, key_added)
+    check_writable(adata, copy)
     check_gene_names(adata)
     n_candidates = check_integer("n_candidates", n_candidates, 1)
+    group_column(adata, groupby)
     labels, known = label_column(adata, groupby, "groupby")
     n_groups = np.unique(labels[known]).size
     if n_groups < 2:

@@ -18,7 +18,12 @@ from ksparse.panel.recall import held_out_recall, lost_groups
 from ksparse.panel.scoring import Groups, read_groups, split_groups
 from ksparse.panel.selector import PanelSelector
 from ksparse.params import check_integer, check_seed
-from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.expression import (
+    check_gene_names,
+    check_writable,
+    read_expression,
+    selected_columns,
+)
 from ksparse.scverse.genes import candidate_genes, gene_costs
 from ksparse.scverse.panel_evaluation import group_column, held_out_cells
 from ksparse.scverse.panels import Panel, check_panel_key, cluster_column, write_panel
@@ -33,6 +38,7 @@ __all__ = ["panel"]
 LEAST_CELLS = 4
 # What we call the parameters of the selector.
 NAMES = {"n_features": "n_genes", "min_per_class": "min_per_group"}
+WORDS = {"features": "genes", "classes": "groups", "class": "group", "X has": "There are"}
 
 
 def panel(
@@ -129,10 +135,12 @@ def panel(
         For each group n_cells, chance, and the recall of logistic regression and of 5 nearest
         neighbours on held-out cells: logistic, 5nn. The cells that are scored have no part in the
         choice: for this table the panel is chosen again, in the same way, on half of the cells
-        of every group (of at most 10,000), and the other half is scored. With `held_out` it is
+        of every group (of at most 10,000), and the other half is scored. confused_with is the
+        group (of those at least as large) whose cells are most often taken for it;
+        told_apart is False for groups that are found no better than by chance, or for which as
+        many cells of another group are taken: a warning names them. With `held_out` it is
         the panel itself that is scored, on these cells. Clusters that were
         found in the same cells are found again more easily than groups that were given.
-        Groups that are found no better than by chance are named in a warning.
     `.uns[key_added]["explained"]`, `["explained_bound"]` : float
         The share of the groups that the panel explains, and that which all candidates would.
     `.uns[key_added]["params"]` : dict
@@ -151,6 +159,7 @@ def panel(
     check_adata(adata)
     check_key("key_added", key_added)
     check_panel_key(adata, key_added)
+    check_writable(adata, copy)
     check_gene_names(adata)
     rng = check_seed(random_state)
     n_genes = check_integer("n_genes", n_genes, 1)
@@ -163,7 +172,7 @@ def panel(
         "min_per_class": check_integer("min_per_group", min_per_group, 0),
         "balance": balance,
     }
-    column = None if groupby is None else group_column(adata, groupby)
+    column = _given_groups(adata, groupby, n_clusters)
     if copy:
         adata = copy_adata(adata)
     clusters = None
@@ -200,14 +209,27 @@ def panel(
     return adata if copy else None
 
 
-def _clusters(
-    adata: AnnData, n_clusters: int | None, layer: Any, normalize: Any, mask_var: Any, rng: Any
-) -> NDArray[Any]:
+def _given_groups(adata: AnnData, groupby: str | None, n_clusters: int | None) -> Any:
+    """Return the column with the groups; None if they are clusters to be found."""
+    if groupby is not None and n_clusters is not None:
+        raise InputError(
+            Term("groupby", groupby), " and ", Term("n_clusters", n_clusters), " exclude each "
+            "other: give one.",
+        )  # fmt: skip
+    if groupby is not None:
+        return group_column(adata, groupby)
     if n_clusters is None:
         raise InputError(
             "A panel needs groups of cells: give ", Term("groupby"), ", a column of ",
             Term("adata.obs"), ", or ", Term("n_clusters"), " to find clusters.",
         )  # fmt: skip
+    return None
+
+
+def _clusters(
+    adata: AnnData, n_clusters: int | None, layer: Any, normalize: Any, mask_var: Any, rng: Any
+) -> NDArray[Any]:
+    n_clusters = check_integer("n_clusters", n_clusters, 2)
     X, _ = read_expression(
         adata, layer, normalize, columns=selected_columns(adata, mask_var), stacklevel=3
     )
@@ -229,9 +251,11 @@ def _check_number(n_genes: int, n_kept: int, n_groups: int, min_per_group: int) 
 
 
 def _renamed(message: InputError | InputWarning, groups: Sequence[str]) -> list[str | Term]:
-    """Return a message of the selector with the names of our parameters and groups."""
+    """Return a message of the selector with our words, parameters and groups."""
 
     def renamed(part: str | Term) -> str | Term:
+        if isinstance(part, Term) and part.name in WORDS:
+            return WORDS[part.name]
         if isinstance(part, Term) and part.name == "classes_":
             return listed([f"{groups[c]!r} ({n})" for c, n in dict(part.value or {}).items()])
         if isinstance(part, Term) and part.has_value and part.name in NAMES:
@@ -277,12 +301,13 @@ def _chosen_again(
 def _warn_lost(recall: Any) -> None:
     if lost := lost_groups(recall):
         best = recall[["logistic", "5nn"]].max(axis=1)
-        shown = [f"{name!r} ({best[name]:.2f}, by chance {recall['chance'][name]:.2f})"
-                 for name in lost]  # fmt: skip
+        shown = [f"{name!r} ({best[name]:.2f}, by chance {recall['chance'][name]:.2f}; like "
+                 f"{recall['confused_with'][name]!r})" for name in lost]  # fmt: skip
         warn(
             f"No panel of these genes tells {len(lost)} of {len(recall)} groups from the others; "
-            f"their recall on held-out cells is that of chance: {listed(shown)}. Allow more genes, "
-            "or merge groups.", stacklevel=3,
+            "on held-out cells their recall is that of chance, or no higher than the share of "
+            f"another group that is taken for them: {listed(shown)}. Allow more genes, or merge "
+            "groups.", stacklevel=3,
         )  # fmt: skip
 
 

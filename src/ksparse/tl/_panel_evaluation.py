@@ -9,7 +9,12 @@ import numpy as np
 
 from ksparse.panel import curve as curves
 from ksparse.panel import evaluation as evaluations
-from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
+from ksparse.scverse.expression import (
+    check_gene_names,
+    check_writable,
+    read_expression,
+    selected_columns,
+)
 from ksparse.scverse.panel_evaluation import (
     check_new_field,
     group_column,
@@ -110,6 +115,7 @@ def evaluate_panel(
     """
     check_adata(adata)
     check_new_field(adata, key_added)
+    check_writable(adata, copy)
     check_gene_names(adata)
     places = panel_places(adata, genes)
     groups = group_column(adata, groupby)
@@ -206,6 +212,7 @@ def panel_curve(
     """
     check_adata(adata)
     check_new_field(adata, key_added)
+    check_writable(adata)
     groups = group_column(adata, groupby)
     columns = selected_columns(adata, mask_var)
     X, _ = read_expression(adata, layer, normalize, columns=columns)
