@@ -9,18 +9,20 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 
 
 .PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection fuzz pictures clean
 
-# What a user needs for the demo.
-.venv/demo: pyproject.toml
+# What a user needs for the demo. Python compiles what is imported, and pip need not compile all.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+.venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ksparse needs Python >= 3.11; set PYTHON=...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[plot,anndata]'
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
+.venv/demo: pyproject.toml | .venv/bin/python
+	$(INSTALL) -e '.[plot,anndata]'
 	touch $@
 
-# Everything: all extras, tests, linters.
-.venv/dev: .venv/demo
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
-	touch $@
+# Everything: all extras, tests, linters; at once, for two runs of pip take longer than one.
+.venv/dev: pyproject.toml | .venv/bin/python
+	$(INSTALL) -e '.[dev]'
+	touch .venv/demo $@
 
 venv: .venv/dev
 

@@ -175,6 +175,16 @@ def clustered(simulated):
     return adata
 
 
+@pytest.fixture(scope="session")
+def with_path(clustered):
+    """The same with a path, and the path; use a copy to change them."""
+    import ksparse as ks
+
+    adata = clustered.copy()
+    options = {"labels": "label", "normalize": "log1p", "random_state": 0}
+    return adata, ks.tl.path(adata, 3, n_features=[5, 10, 20], **options)
+
+
 # Pages in a browser -------------------------------------------------------------------------
 
 # Names that would run, break or hide something where they are taken for more than text.

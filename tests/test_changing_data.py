@@ -358,14 +358,18 @@ KINDS_OF_CHUNKS = {
 }
 
 
+@pytest.fixture(scope="module")
+def labels_of_dense(dense):
+    return KSparse(4, n_features=10, init="spectral", random_state=0).fit(dense).labels_
+
+
 @pytest.mark.parametrize(("kind", "step"), crossed(list(KINDS_OF_CHUNKS), [37, 200]))
-def test_data_that_stay_the_same_are_read(dense, kind, step):
+def test_data_that_stay_the_same_are_read(dense, labels_of_dense, kind, step):
     array = da.from_array(dense, chunks=(step, 60)).map_blocks(KINDS_OF_CHUNKS[kind], dtype=float)
     model = KSparse(4, n_features=10, init="spectral", random_state=0)
-    reference = model.fit(dense).labels_
     for n in (1, 2):
         with dask.config.set(scheduler="threads", num_workers=n):
-            np.testing.assert_array_equal(model.fit(array).labels_, reference)
+            np.testing.assert_array_equal(model.fit(array).labels_, labels_of_dense)
 
 
 def test_random_arrays_with_a_seed_are_read():

@@ -23,16 +23,17 @@ def clear(seed, k):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "n_seeds", "least"), thorough_params([((3,), 1, 1)], [((3, 4, 6), 5, 14)])
+    ("numbers", "n_seeds", "least", "most"),
+    thorough_params([((3,), 1, 1, 5)], [((3, 4, 6), 5, 14, 7)]),
 )
-def test_clear_clusters_are_counted_right(numbers, n_seeds, least):
+def test_clear_clusters_are_counted_right(numbers, n_seeds, least, most):
     methods = ("gap", "silhouette", "agreement")
     right = dict.fromkeys(methods, 0)
     for k in numbers:
         for seed in range(n_seeds):
             found = choose_k(
-                clear(seed, k), range(1, 8), methods=methods, n_halvings=4, n_references=10,
-                random_state=seed,
+                clear(seed, k), range(1, most + 1), methods=methods, n_halvings=4,
+                n_references=10, random_state=seed,
             )  # fmt: skip
             for method in methods:
                 right[method] += found.choices[method] == k

@@ -102,8 +102,7 @@ def test_finds_clusters_with_exactly_the_number_of_features_asked_for(seed, n_fe
     assert model.converged_
 
 
-@pytest.mark.parametrize("n_features", [1, 7, 60])
-@pytest.mark.parametrize("relax", [True, False])
+@pytest.mark.parametrize(("n_features", "relax"), crossed([1, 7, 60], [True, False]))
 def test_the_number_is_exact_from_one_feature_to_all(n_features, relax):
     X, _, _ = make_clusters(1)
     model = KSparse(3, n_features=n_features, relax=relax, random_state=0).fit(X)
@@ -176,14 +175,17 @@ def test_the_same_seed_gives_the_same_result(seed):
     np.testing.assert_array_equal(one.weights_, two.weights_)
 
 
-def test_one_and_two_threads_give_the_same_result():
-    code = """
+@pytest.mark.parametrize(
+    "kinds", thorough_params(["X, sp.csr_array(X)"], ["X, sp.csr_array(X), sp.csc_array(X)"])
+)
+def test_one_and_two_threads_give_the_same_result(kinds):
+    code = f"""
 import sys; sys.path.insert(0, "tests")
 import numpy as np, scipy.sparse as sp
 from conftest import make_clusters
 from ksparse import KSparse
 X, _, _ = make_clusters(3, sizes=(150, 100, 50), n_features=200, shift=2.0, zeros=0.3)
-for data in (X, sp.csr_array(X), sp.csc_array(X)):
+for data in ({kinds}):
     model = KSparse(3, n_features=20, random_state=0).fit(data)
     print(model.labels_.tolist(), np.flatnonzero(model.get_support()).tolist())
     print(np.round(model.weights_[model.get_support()], 6).tolist())
@@ -435,7 +437,12 @@ def test_without_centring_the_weights_are_the_optimum_for_the_data_as_they_are()
     assert gap <= 1e-3 * (T**2).sum()
 
 
-@pytest.mark.parametrize("options", thorough_params(NOT_CENTRED[:2], NOT_CENTRED[2:]), ids=str)
+@pytest.mark.parametrize(
+    ("options", "array_kind"),
+    crossed(NOT_CENTRED, list(ARRAY_KINDS)),
+    indirect=["array_kind"],
+    ids=str,
+)
 def test_without_centring_storage_and_copies_do_not_matter(options, array_kind):
     X, _, _ = make_clusters(0, shift=6.0, zeros=0.3)
     X += 1.0 * (X != 0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ksparse
-from conftest import examples, make_clusters, seeds, thorough_params
+from conftest import ARRAY_KINDS, crossed, examples, make_clusters, seeds, thorough_params
 from ksparse import KSparse, feature_path
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.matrix import as_matrix
@@ -72,7 +72,11 @@ def test_the_problem_is_that_of_samples_repeated_until_clusters_are_equal(seed, 
         assert found.total == reference.total
 
 
-@pytest.mark.parametrize("n_features", thorough_params([1, 6, 59], [2, 15, 30, 60]))
+@pytest.mark.parametrize(
+    ("n_features", "array_kind"),
+    crossed([1, 6, 59, 2, 15, 30, 60], list(ARRAY_KINDS)),
+    indirect=["array_kind"],
+)
 def test_the_number_is_exact(n_features, array_kind):
     X, _, _ = make_clusters(1)
     model = KSparse(3, n_features=n_features, selector="forward", random_state=0)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import ksparse.search.search as search_module
-from conftest import make_clusters, seeds
+from conftest import make_clusters, seeds, thorough_params
 from ksparse import KSparse, feature_path
 from ksparse.params import read_inputs
 from ksparse.search.fit import w_step_for
@@ -104,8 +104,9 @@ def test_a_cluster_that_a_half_does_not_contain_counts_against_the_labels():
     assert (alone.margin.reshape(-1, 2).min(axis=1) < whole.margin.min() - 0.2).all()
 
 
-def test_feature_path_on_noise_has_no_plateau():
-    path = feature_path(noise(0, 120), 3, n_features=[5, 20, 60], random_state=0)
+@pytest.mark.parametrize("n_features", thorough_params([[5, 60]], [[5, 20, 60]]), ids=str)
+def test_feature_path_on_noise_has_no_plateau(n_features):
+    path = feature_path(noise(0, 120), 3, n_features=n_features, random_state=0)
     assert path.columns["explained"].max() <= 0
     assert np.abs(path.columns["agreement"]).max() < 0.1
     assert "there is no plateau" in str(path)
@@ -122,7 +123,7 @@ def test_feature_path_on_noise_has_no_plateau_for_any_seed(seed, n_samples):
     assert np.abs(path.columns["agreement"]).max() < 0.1
 
 
-@pytest.mark.parametrize("seed", seeds(2, 10))
+@pytest.mark.parametrize("seed", seeds(1, 10))
 def test_auto_selects_the_features_that_matter_and_no_others(seed):
     model = KSparse(3, random_state=seed).fit(three_clusters(seed))
     selected = np.flatnonzero(model.get_support())
@@ -134,7 +135,7 @@ def test_auto_selects_the_features_that_matter_and_no_others(seed):
 
 
 @pytest.mark.parametrize("shift", [1.5, 1.0, 0.0])
-@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_what_was_judged_is_returned(monkeypatch, seed, shift):
     """On weak signals, too, where loops more or less make a difference."""
     tried = []
@@ -158,7 +159,7 @@ def test_what_was_judged_is_returned(monkeypatch, seed, shift):
 
 
 @pytest.mark.parametrize("shift", [1.5, 0.0])
-@pytest.mark.parametrize("seed", seeds(2, 8))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_few_features_selected_after_the_loops_are_judged(monkeypatch, seed, shift):
     scored = []
     real = Judge.__call__
@@ -247,7 +248,7 @@ def test_a_w_step_that_does_not_converge_warns():
     assert KSparse(3, **options).fit(X).converged_
 
 
-@pytest.mark.parametrize("seed", seeds(2, 5))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_several_starts_depend_on_the_data_alone(seed):
     X, _, _ = make_clusters(0, shift=1.0, n_features=200)
     one, other = (KSparse(3, n_features=12, random_state=s).fit(X) for s in (None, seed))

@@ -219,6 +219,17 @@ def test_any_storage_gives_the_same_and_is_left_as_it_is(kind, seed, tmp_path):
     assert_same(expected, model)
 
 
+def whole_numbers(truth_values):
+    X = np.round(make_clusters(0, shift=6.0)[0])
+    return np.clip(X, 0, 1 if truth_values else 100)
+
+
+@functools.cache
+def floats(truth_values):
+    """Return the model of whole numbers that are stored as floats."""
+    return fit(whole_numbers(truth_values), 3, 9)
+
+
 @pytest.mark.parametrize(
     ("dtype", "pack"),
     crossed(
@@ -227,11 +238,10 @@ def test_any_storage_gives_the_same_and_is_left_as_it_is(kind, seed, tmp_path):
     ),
 )
 def test_integers_and_truth_values_are_numbers(dtype, pack):
-    X = np.clip(np.round(make_clusters(0, shift=6.0)[0]), 0, 1 if dtype is bool else 100)
-    data = pack(X.astype(dtype))
+    data = pack(whole_numbers(dtype is bool).astype(dtype))
     before = data.toarray() if sp.issparse(data) else data.copy()
     model = fit(data, 3, 9)
-    assert_same(fit(X, 3, 9), model)
+    assert_same(floats(dtype is bool), model)
     after = data.toarray() if sp.issparse(data) else data
     assert after.dtype == dtype
     assert np.array_equal(before, after)

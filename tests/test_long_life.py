@@ -87,7 +87,7 @@ def _in_child(seed):
     return model.labels_.tolist(), np.flatnonzero(model.get_support()).tolist()
 
 
-@pytest.mark.parametrize("method", thorough_params(["fork", "spawn"], ["forkserver"]))
+@pytest.mark.parametrize("method", thorough_params(["spawn"], ["fork", "forkserver"]))
 def test_works_in_other_processes(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"there is no {method} here")

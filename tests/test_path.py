@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from conftest import make_clusters, seeds
+from conftest import make_clusters, seeds, thorough_params
 from ksparse import KSparse, feature_path
 from ksparse.selection import jobs as jobs_module
 
@@ -94,12 +94,13 @@ def test_true_labels_have_no_part_in_the_fits(path):
     assert "ari" not in blind.columns
 
 
-def test_samples_without_weight_are_labelled_but_have_no_part():
+@pytest.mark.parametrize("n_features", thorough_params([[8]], [[5, 15]]), ids=str)
+def test_samples_without_weight_are_labelled_but_have_no_part(n_features):
     X, _, _ = make_clusters(0)
     wild = np.vstack([X, 100 + X[:3]])
     weight = np.r_[np.ones(len(X)), np.zeros(3)]
-    path = feature_path(wild, 3, n_features=[5, 15], sample_weight=weight, random_state=0)
-    plain = feature_path(X, 3, n_features=[5, 15], random_state=0)
+    path = feature_path(wild, 3, n_features=n_features, sample_weight=weight, random_state=0)
+    plain = feature_path(X, 3, n_features=n_features, random_state=0)
     np.testing.assert_array_equal(path.labels[:, : len(X)], plain.labels)
 
 

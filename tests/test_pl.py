@@ -84,10 +84,8 @@ def test_the_confusion_has_every_cell_once(clustered):
     assert sum(int(t.get_text().replace(",", "")) for t in ax.texts) == clustered.n_obs
 
 
-def test_the_path_is_drawn_from_an_object_or_a_path(clustered, tmp_path):
-    adata = clustered.copy()
-    path = ks.tl.path(adata, 3, n_features=[5, 10, 20], normalize="log1p", random_state=0)
-    for given in (adata, path):
+def test_the_path_is_drawn_from_an_object_or_a_path(clustered, with_path, tmp_path):
+    for given in with_path:
         axes = ks.pl.path(given, save=tmp_path / "path.pdf")
         np.testing.assert_allclose(axes[0].lines[0].get_ydata(), [5, 10, 20])
         assert (tmp_path / "path.pdf").read_bytes()[:4] == b"%PDF"

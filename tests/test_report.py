@@ -427,7 +427,7 @@ def test_hostile_names_are_shown_and_not_run(visit, hostile_file, n_places):
 
 
 @pytest.mark.filterwarnings("ignore:n_clusters=1")
-@pytest.mark.parametrize("n_clusters", [1, 2, 45])
+@pytest.mark.parametrize("n_clusters", thorough_params([1, 45], [2]))
 def test_few_and_many_clusters_have_a_report_too(visit, simulated, tmp_path, n_clusters):
     adata = simulated.copy()
     adata.obs["some"] = adata.obs["label"].where(np.arange(adata.n_obs) > 9)

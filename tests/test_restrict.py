@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import ksparse as ks
-from conftest import thorough_params
+from conftest import crossed, thorough_params
 from ksparse.cli import main
 from ksparse.report import write_report
 from ksparse.scverse.fields import clustered_cells
@@ -94,8 +94,9 @@ def test_every_kind_of_matrix_gives_the_same(grouped, alone, kind):
     check_like_alone(adata, alone)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-@pytest.mark.parametrize("memory_limit", [None, "100kB"])
+@pytest.mark.parametrize(
+    ("kind", "memory_limit"), crossed([np.asarray, sp.csr_matrix], ["100kB", None])
+)
 @pytest.mark.parametrize("mask", thorough_params([None], ["even"]))
 def test_cells_in_a_file_give_the_same(grouped, alone, tmp_path, kind, memory_limit, mask):
     adata = anndata.AnnData(kind(grouped.X.toarray()), obs=grouped.obs, var=grouped.var.copy())

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import make_clusters
+from conftest import make_clusters, thorough_params
 from ksparse import stability_selection
 from ksparse.selection import jobs as jobs_module
 from ksparse.selection.stability import false_selection_bounds
@@ -58,8 +58,14 @@ def test_the_table_lists_features_by_frequency(data, found):
     assert "cannot tell" in str(loose)
 
 
-def test_the_result_does_not_depend_on_the_number_of_processes(data, found):
-    again = stability_selection(data[0], 3, 20, n_subsamples=20, random_state=0, n_jobs=2)
+@pytest.mark.parametrize("n_subsamples", thorough_params([4], [20]))
+def test_the_result_does_not_depend_on_the_number_of_processes(data, n_subsamples):
+    found, again = (
+        stability_selection(
+            data[0], 3, 20, n_subsamples=n_subsamples, random_state=0, n_jobs=n_jobs
+        )
+        for n_jobs in (1, 2)
+    )
     np.testing.assert_array_equal(again.frequencies, found.frequencies)
     np.testing.assert_array_equal(again.confidence, found.confidence)
     np.testing.assert_array_equal(again.co_clustering, found.co_clustering)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 
 import ksparse as ks
-from conftest import ARRAY_KINDS, crossed, thorough_params
+from conftest import ARRAY_KINDS, crossed, seeds, thorough_params
 from ksparse import KSparse
 from ksparse.metrics import adjusted_rand_score, clustering_accuracy
 from ksparse.normalise import log_normalise
@@ -90,7 +90,7 @@ def test_layers_are_used_and_raw_is_never_read(simulated, clustered):
     assert adata.uns["ksparse"]["params"]["layer"] == "log"
 
 
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_matrix, np.asarray])
+@pytest.mark.parametrize("kind", thorough_params([sp.csr_matrix, np.asarray], [sp.csc_matrix]))
 def test_backed_files_give_the_same_and_are_not_changed(simulated, clustered, tmp_path, kind):
     path = tmp_path / "cells.h5ad"
     values = simulated.X.toarray()
@@ -108,15 +108,21 @@ def test_backed_files_give_the_same_and_are_not_changed(simulated, clustered, tm
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
-@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
-def test_results_survive_files(clustered, simulated, tmp_path, kind):
-    path = tmp_path / f"cells.{kind}"
-    adata = clustered.copy()
+@pytest.fixture(scope="module")
+def with_all(with_path):
+    """Two results and a path; use a copy to change it."""
+    adata = with_path[0].copy()
     ks.tl.ksparse(adata, 3, n_features=9, normalize="log1p", random_state=np.random.RandomState(0),
                   init=["graph", "spectral"], max_labels=2, eta=None, mask_var="is_marker",
                   key_added="other")  # fmt: skip
-    ks.tl.path(adata, 3, n_features=[5, 10], normalize="log1p", labels="label", random_state=0)
+    return adata
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
+def test_results_survive_files(with_all, simulated, tmp_path, kind):
+    path = tmp_path / f"cells.{kind}"
+    adata = with_all.copy()
     getattr(adata, f"write_{kind}")(path)
     again = getattr(anndata, f"read_{kind}")(path)
     same_result(adata, again)
@@ -475,7 +481,7 @@ def test_known_cells_get_their_own_clusters_back(clustered, simulated):
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 3))
 def test_genes_are_aligned_by_name(clustered, simulated, array_kind, seed):
     order = np.random.default_rng(seed).permutation(simulated.n_vars)
     logged = log_normalise(simulated.X).toarray()
@@ -654,11 +660,8 @@ def test_an_unknown_layout_is_refused(clustered):
         ks.tl.embed(clustered, method="pca")
 
 
-def test_the_path_is_that_of_the_matrix(simulated):
-    adata = simulated.copy()
-    path = ks.tl.path(
-        adata, 3, n_features=[5, 10, 20], labels="label", normalize="log1p", random_state=0
-    )
+def test_the_path_is_that_of_the_matrix(simulated, with_path):
+    adata, path = with_path[0].copy(), with_path[1]
     alone = ks.feature_path(
         log_normalise(simulated.X),
         3,
@@ -723,7 +726,7 @@ def test_new_cells_in_a_file_are_placed_in_one_pass(clustered, backed, rows_read
     np.testing.assert_allclose(backed.obsm["ksparse"], clustered.obsm["ksparse"], atol=1e-3)
 
 
-@pytest.mark.parametrize("tool", [ks.tl.ksparse, ks.tl.path])
+@pytest.mark.parametrize("tool", thorough_params([ks.tl.ksparse], [ks.tl.path]))
 def test_the_memory_limit_is_that_of_the_blocks_which_are_read(backed, rows_read, tool):
     n_features = 5 if tool is ks.tl.ksparse else [5, 10]
     options = {"n_features": n_features, "normalize": "log1p", "random_state": 0}

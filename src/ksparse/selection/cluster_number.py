@@ -195,7 +195,7 @@ def choose_k(
     >>> X = rng.normal(size=(120, 60))
     >>> X[:40, :5] += 4
     >>> X[40:80, 5:10] += 4
-    >>> numbers = choose_k(X, range(1, 6), methods=("gap", "agreement"), random_state=0)
+    >>> numbers = choose_k(X, range(1, 5), methods=("gap", "agreement"), random_state=0)
     >>> numbers.choices
     {'gap': 3, 'agreement': 3}
     >>> numbers.sentence

@@ -72,9 +72,9 @@ def path(
     --------
     >>> import ksparse as ks
     >>> adata = ks.simulate.simulate_counts(200, 500, 3, random_state=0).to_anndata()
-    >>> path = ks.tl.path(adata, 3, n_features=[5, 20, 50], normalize="log1p", random_state=0)
+    >>> path = ks.tl.path(adata, 3, n_features=[5, 20], normalize="log1p", random_state=0)
     >>> adata.uns["ksparse_path"]["n_features"]
-    array([ 5, 20, 50])
+    array([ 5, 20])
     """
     check_adata(adata)
     check_key("key_added", key_added)
