@@ -306,7 +306,9 @@ def test_a_file_that_other_processes_cannot_open_is_refused_before_any_starts(tm
     with h5py.File("in memory", "w", driver="core", backing_store=False) as file:
         file["X"] = X
         with pytest.raises(ValueError, match=r"not on the disk.*give n_jobs=1"):
-            ks.choose_k(file["X"], [2, 3], n_jobs=2, random_state=0)
+            ks.choose_k(
+                file["X"], [2, 3], methods=["agreement"], init="graph", n_jobs=2, random_state=0
+            )
 
 
 def test_cells_without_counts_are_told_of(tmp_path):

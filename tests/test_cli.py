@@ -305,10 +305,14 @@ def test_path_prints_and_writes_its_table(cells, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("asked", "tried"), thorough_params([("2,3", ["2", "3"])], [("2-4", ["2", "3", "4"])])
 )
-def test_choose_k_says_what_each_method_chooses(cells, tmp_path, capsys, asked, tried):
+def test_choose_k_recommends_a_number_and_the_next_command(cells, tmp_path, capsys, asked, tried):
     words = ["choose-k", cells, "-k", asked, "--genes", 12, "-o", tmp_path / "out"]
     assert run(*words) == 0
-    assert "k = 3" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "k = 3: all 3 pairs of clusters are separated" in printed
+    assert "Next: ksparse run " in printed
+    assert "-k 3" in printed
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["results"]["recommended"] == 3
     assert names(tmp_path / "out") == ["choose_k.csv", "choose_k.png", "run.json"]
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == tried
 
@@ -316,6 +320,7 @@ def test_choose_k_says_what_each_method_chooses(cells, tmp_path, capsys, asked, 
 @pytest.mark.thorough
 def test_choose_k_of_filtered_genes_works_on_data_that_stay_in_a_file(cells, tmp_path, monkeypatch):
     words = ["choose-k", cells, "-k", "2-4", "--genes", 12, "--min-cells", 100]
+    words += ["--measure", "silhouette"]
     assert run(*words, "-o", tmp_path / "memory") == 0
     monkeypatch.setattr(jobs, "read", lambda path, **options: anndata.read_h5ad(path, backed="r"))
     assert run(*words, "-o", tmp_path / "file") == 0

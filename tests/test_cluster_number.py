@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+import ksparse as ks
 from conftest import make_clusters, seeds, thorough_params
 from ksparse import choose_k
 from ksparse.search.fit import fit_prepared
-from ksparse.selection.cluster_number import ClusterNumber
 from ksparse.selection.gap import first_max, gap_statistic, tibshirani
+from ksparse.selection.recommend import recommend
+from ksparse.simulate import log_normalise, simulate_counts
 
 matplotlib.use("Agg")
 
@@ -22,100 +24,129 @@ def clear(seed, k):
     return make_clusters(seed, sizes=sizes, n_features=100, n_markers=6, shift=3.0)[0]
 
 
+ALL = ("gap", "silhouette", "agreement", "stability")
+
+
 @pytest.mark.parametrize(
-    ("numbers", "n_seeds", "least", "most"),
-    thorough_params([((3,), 1, 1, 5)], [((3, 4, 6), 5, 14, 7)]),
+    ("numbers", "n_seeds", "least"), thorough_params([((3,), 1, 1)], [((3, 4, 6), 5, 14)])
 )
-def test_clear_clusters_are_counted_right(numbers, n_seeds, least, most):
-    methods = ("gap", "silhouette", "agreement")
-    right = dict.fromkeys(methods, 0)
+def test_clear_clusters_are_counted_right(numbers, n_seeds, least):
+    right = 0
     for k in numbers:
         for seed in range(n_seeds):
-            found = choose_k(
-                clear(seed, k), range(1, most + 1), methods=methods, n_halvings=4,
-                n_references=10, random_state=seed,
-            )  # fmt: skip
-            for method in methods:
-                right[method] += found.choices[method] == k
-    assert min(right.values()) >= least, right  # 14 of 15 are more than 9 of 10
+            right += choose_k(clear(seed, k), range(1, 8), init="graph").recommended == k
+    assert right >= least  # 14 of 15 are more than 9 of 10
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3))
-def test_stability_counts_clear_clusters_right(seed):
-    found = choose_k(clear(seed, 4), [2, 3, 4, 5], methods=["stability"], random_state=seed)
-    assert found.choices == {"stability": 4}
-    assert found.columns["stability"][2] > 0.95
+@pytest.mark.thorough
+def test_simulated_clusters_are_counted_right():
+    right = 0
+    for seed in range(3):
+        for k in (1, 3, 4, 6, 9):
+            data = simulate_counts(800, 1000, k, random_state=seed)
+            right += choose_k(log_normalise(data.counts)).recommended == k
+    assert right >= 13
+
+
+@pytest.mark.thorough
+def test_other_measures_count_clear_clusters_right():
+    for seed in range(3):
+        found = choose_k(clear(seed, 4), [2, 3, 4, 5], methods=ALL, n_halvings=4, init="graph")
+        assert {found.choices[measure] for measure in ALL[:3]} == {4}
 
 
 @pytest.mark.parametrize("seed", seeds(1, 4))
-def test_noise_is_one_cluster_by_the_gap(seed):
+def test_noise_is_one_cluster(seed):
     X = np.random.default_rng(seed).normal(size=(150, 80))
-    found = choose_k(X, range(1, 5), methods=["gap", "agreement"], random_state=seed)
+    found = choose_k(X, range(1, 5), methods=["gap"], init="graph", random_state=seed)
+    assert found.recommended == 1
     assert found.choices["gap"] == 1
-    assert (found.columns["agreement"][1:] < 0.3).all()
+    assert found.sentence.startswith("One cluster (k = 1); with 2, ")
+
+
+def test_continuous_variation_is_one_cluster():
+    rng = np.random.default_rng(0)
+    loadings = np.zeros((2, 100))
+    loadings[0, :20] = loadings[1, 20:40] = 2.0
+    X = rng.normal(size=(200, 2)) @ loadings + rng.normal(size=(200, 100))
+    assert choose_k(X, [2, 3, 4], init="graph").recommended == 1
+
+
+SOME = {"methods": ALL, "n_halvings": 2, "n_subsamples": 3, "init": "graph", "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def found():
-    return choose_k(clear(0, 3), [1, 2, 3, 4], n_halvings=2, n_subsamples=3, random_state=0)
+    return choose_k(clear(0, 3), [1, 2, 3, 4], **SOME)
 
 
 def test_the_table_has_all_methods_with_their_errors(found):
     table = found.table
     assert isinstance(table, pd.DataFrame)
     assert list(table) == [
-        "k", "n_features", "gap", "gap_se", "silhouette", "agreement", "agreement_se",
-        "stability", "stability_se",
+        "k", "n_features", "p_separation", "least_separated", "n_separated", "gap", "gap_se",
+        "silhouette", "agreement", "agreement_se", "stability", "stability_se",
     ]  # fmt: skip
     assert list(table["k"]) == [1, 2, 3, 4]
-    assert table.loc[0, ["silhouette", "agreement", "stability"]].isna().all()
+    nothing = ["p_separation", "silhouette", "agreement", "stability"]
+    assert table.loc[0, nothing].isna().all()
     assert table.loc[1:].notna().all().all()
-    assert found.choices == dict.fromkeys(("gap", "silhouette", "agreement", "stability"), 3)
-    assert found.sentence == "All methods agree on k = 3."
-    assert str(found).endswith(found.sentence)
+    assert {found.choices[measure] for measure in ALL[:3]} == {3}
+    assert found.recommended == 3
+    assert found.interval == (3, 3)
+    assert found.sentence.startswith("k = 3: all 3 pairs of clusters are separated (p <= ")
+    assert found.sentence in str(found)
+    assert found.next_step == "KSparse(3).fit(X)"
+    assert found.separations[3].sentence == "All 3 clusters are separated from each other."
+    assert "\n" not in repr(found)
+    assert "<table" in found._repr_html_()
     np.testing.assert_array_equal(np.bincount(found.labels[3]), [60, 55, 50])
 
 
+def test_larger_numbers_make_no_difference(found):
+    few = choose_k(clear(0, 3), [2, 3, 4], init="graph", random_state=0)
+    many = choose_k(clear(0, 3), range(2, 8), init="graph", random_state=0)
+    assert few.recommended == many.recommended == found.recommended
+    pd.testing.assert_frame_equal(few.table, many.table[:3])
+
+
+def test_without_numbers_all_usual_ones_are_tried():
+    found = choose_k(clear(0, 2), init="graph", n_features=12)
+    assert list(found.columns["k"]) == list(range(2, 13))
+    assert found.recommended == 2
+
+
 def test_the_result_does_not_depend_on_the_number_of_processes(found):
-    again = choose_k(
-        clear(0, 3), [1, 2, 3, 4], n_halvings=2, n_subsamples=3, random_state=0, n_jobs=2
-    )
+    again = choose_k(clear(0, 3), [1, 2, 3, 4], **SOME, n_jobs=2)
     pd.testing.assert_frame_equal(found.table, again.table)
 
 
 def test_sparse_data_give_the_same_table(found):
-    again = choose_k(
-        sp.csr_array(clear(0, 3)), [1, 2, 3, 4], n_halvings=2, n_subsamples=3, random_state=0
-    )
+    again = choose_k(sp.csr_array(clear(0, 3)), [1, 2, 3, 4], **SOME)
     pd.testing.assert_frame_equal(found.table, again.table, rtol=1e-6)
 
 
-def test_the_picture_has_a_panel_for_each_method(found):
+def test_the_picture_has_a_panel_for_each_measure(found):
     axes = found.plot()
-    assert [ax.get_title() for ax in axes] == [
-        f"{method}: k = 3" for method in ("gap", "silhouette", "agreement", "stability")
-    ]
+    assert [ax.get_title() for ax in axes] == ["least separated pair: k = 3", *ALL]
     with pytest.raises(ValueError, match="axes has 1 entries"):
         found.plot(axes=axes[:1])
 
 
 @pytest.mark.parametrize(
-    ("choices", "sentence"),
+    ("ks", "p_values", "answer"),
     [
-        ({"gap": 3}, "Gap chooses k = 3."),
-        (
-            {"gap": 2, "agreement": 3, "stability": 3},
-            "The methods disagree: agreement and stability choose k = 3; gap chooses k = 2.",
-        ),
-        (
-            {"gap": 4, "agreement": 4},
-            "All methods agree on k = 4. k = 4 is the largest tried: try larger ones too.",
-        ),
-        ({}, "No method could choose a number of clusters."),
+        ([2, 3, 4, 5], [1e-9, 1e-4, 0.4, 0.9], (3, 3, 3)),
+        ([2, 3, 4], [0.3, 0.2, 0.4], (1, 1, 1)),
+        ([1, 2, 3], [np.nan, 0.3, 0.2], (1, 1, 1)),
+        ([5, 6], [0.3, 0.2], (None, None, None)),
+        ([2, 3, 4, 5], [1e-9, 0.002, 0.03, 0.2], (3, 2, 4)),  # 4 only adds a doubtful pair
+        ([2, 3, 4, 5], [1e-9, 0.6, 0.03, 0.2], (4, 2, 4)),  # 3 is worse: it cuts one of 4 in two
+        ([2, 4, 5], [1e-9, 0.03, 0.2], (2, 2, 4)),  # 3 was not tried
     ],
 )
-def test_the_sentence_says_who_chooses_what(choices, sentence):
-    assert ClusterNumber({"k": np.arange(1, 5)}, choices, {}).sentence == sentence
+def test_the_rule_by_hand(ks, p_values, answer):
+    assert tuple(recommend(ks, p_values)) == answer
 
 
 def test_the_gap_of_clusters_is_largest_at_their_number():
@@ -129,8 +160,12 @@ def test_the_gap_of_clusters_is_largest_at_their_number():
 
 def test_labels_may_be_the_start_of_a_single_number():
     X, truth, _ = make_clusters(0)
-    found = choose_k(X, [3], init=truth, n_halvings=2, n_subsamples=2, random_state=0)
-    assert found.sentence == "Only k = 3 was tried."
+    found = choose_k(
+        X, [3], init=truth, methods=["agreement"], n_halvings=2, n_subsamples=2, random_state=0
+    )
+    assert found.sentence.endswith(
+        "That is the largest number tried: try larger ones, from 4 on, too."
+    )
     assert found.columns["agreement"][0] > 0.9
 
 
@@ -182,7 +217,6 @@ def test_the_rules_of_the_gap_by_hand(gap, error, by_tibshirani, by_first_max):
         ([2, 60], {}, ValueError, "ks contains 60, which should be <= 45"),
         ([2], {"methods": "gap"}, TypeError, "methods='gap' must be a sequence"),
         ([2], {"methods": ["elbow"]}, ValueError, "methods contains 'elbow'"),
-        ([2], {"methods": []}, ValueError, "methods contains nothing"),
         ([2], {"gap_rule": "last"}, ValueError, "gap_rule='last' is unknown"),
         ([2], {"n_references": 1}, ValueError, "n_references=1 must be at least 2"),
         ([2], {"n_halvings": 0}, ValueError, "n_halvings=0"),
@@ -206,11 +240,15 @@ def test_an_interrupt_keeps_the_numbers_that_are_done(monkeypatch, n_done):
         return fitted[-1]
 
     monkeypatch.setattr("ksparse.selection.cluster_number.fit_prepared", stopping)
-    with pytest.warns(UserWarning, match=f"{n_done} of 3 fits"):
-        found = choose_k(clear(0, 3), [1, 2, 3], keep_partial=True, random_state=0)
+    options = {"methods": ALL, "init": "graph", "random_state": 0}
+    with pytest.raises(KeyboardInterrupt):
+        choose_k(clear(0, 3), [1, 2, 3], **options)
+    fitted.clear()
+    with pytest.warns(UserWarning, match=f"{n_done} numbers of clusters were tried"):
+        found = choose_k(clear(0, 3), [1, 2, 3], keep_partial=True, **options)
     assert list(found.columns["k"]) == [1, 2][:n_done]
-    assert np.isnan(found.columns["agreement"]).all()
     assert ("silhouette" in found.choices) == (n_done == 2)
+    assert "agreement" not in found.choices
 
 
 @pytest.mark.thorough
@@ -219,9 +257,20 @@ def test_an_interrupt_of_one_method_keeps_the_others(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ksparse.selection.cluster_scores.run_all", lambda *a: map(stopping, [0]))
+    options = {"methods": ALL, "init": "graph", "random_state": 0}
     with pytest.raises(KeyboardInterrupt):
-        choose_k(clear(0, 3), [1, 2, 3, 4], random_state=0)
+        choose_k(clear(0, 3), [1, 2, 3, 4], **options)
     with pytest.warns(UserWarning, match="there is no agreement"):
-        found = choose_k(clear(0, 3), [1, 2, 3, 4], keep_partial=True, random_state=0)
+        found = choose_k(clear(0, 3), [1, 2, 3, 4], keep_partial=True, **options)
     assert found.choices == {"gap": 3, "silhouette": 3}
     assert np.isnan(found.columns["stability"]).all()
+
+
+def test_numbers_for_anndata_are_those_of_the_array():
+    adata = simulate_counts(200, 200, 3, random_state=0).to_anndata()
+    options = {"init": "graph", "n_features": 20, "random_state": 0}
+    number = ks.tl.choose_k(adata, [2, 3, 4], normalize="log1p", **options)
+    again = choose_k(log_normalise(adata.X), [2, 3, 4], **options)
+    pd.testing.assert_frame_equal(number.table, again.table)
+    assert adata.uns["ksparse_choose_k"]["recommended"] == number.recommended == 3
+    assert adata.uns["ksparse_choose_k"]["sentence"] == number.sentence

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ksparse.panel.selector import PanelSelector
     from ksparse.selection.cluster_number import ClusterNumber, choose_k
     from ksparse.selection.path import FeaturePath, feature_path
+    from ksparse.selection.separation import Separation, separation
     from ksparse.selection.stability import StabilitySelection, stability_selection
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "FeaturePath",
     "KSparse",
     "PanelSelector",
+    "Separation",
     "StabilitySelection",
     "__version__",
     "balls",
@@ -51,6 +53,7 @@ __all__ = [
     "pl",
     "readers",
     "report",
+    "separation",
     "simulate",
     "stability_selection",
     "tl",
@@ -65,10 +68,12 @@ _HOMES = {
     "FeaturePath": "selection.path",
     "KSparse": "estimator",
     "PanelSelector": "panel.selector",
+    "Separation": "selection.separation",
     "StabilitySelection": "selection.stability",
     "choose_k": "selection.cluster_number",
     "feature_path": "selection.path",
     "load": "loading",
+    "separation": "selection.separation",
     "stability_selection": "selection.stability",
 }
 _MODULES = (

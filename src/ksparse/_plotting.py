@@ -10,6 +10,7 @@ from ksparse.io.files import new_file
 
 __all__ = [
     "COLOURS",
+    "check_picture",
     "cluster_colours",
     "expression_colours",
     "given_axes",
@@ -71,10 +72,8 @@ def new_axes(n: int, *, width: float = 4.6, height: float = 3.6) -> Any:
     return axes[0]
 
 
-def one_axes(
-    ax: Any, save: str | Path | None = None, *, width: float = 5.2, height: float = 4.2
-) -> Any:
-    """Return the axes that a user gave, or new ones; raise ValueError if `save` is no picture."""
+def check_picture(save: str | Path | None) -> None:
+    """Raise InputError if a file to write is no picture."""
     need_matplotlib()
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -83,6 +82,13 @@ def one_axes(
         raise InputError(
             Term("save", str(save)), f" must end with one of .{', .'.join(sorted(kinds))}."
         )
+
+
+def one_axes(
+    ax: Any, save: str | Path | None = None, *, width: float = 5.2, height: float = 4.2
+) -> Any:
+    """Return the axes that a user gave, or new ones; raise ValueError if `save` is no picture."""
+    check_picture(save)
     if ax is None:
         return new_axes(1, width=width, height=height)[0]
     if not hasattr(ax, "scatter"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ksparse._tables import render
 from ksparse._threads import limited_threads
 from ksparse.cli import _jobs as jobs
 from ksparse.cli._app import app
@@ -20,7 +21,7 @@ from ksparse.cli._options import (
     work_options,
 )
 from ksparse.cli._outputs import new_folder
-from ksparse.cli._steps import Steps, noted
+from ksparse.cli._steps import Steps, command_line, noted
 from ksparse.cli._words import say
 from ksparse.io.files import write_csv
 
@@ -78,59 +79,78 @@ def path_command(**options: Any) -> None:
         say(opened.filtered)
 
 
-@app.command("choose-k", short_help="Compare numbers of clusters.")
+@app.command("choose-k", short_help="How many clusters?")
 @input_argument
 @click.option(
-    "-k", "--clusters", type=NUMBERS, default="2-10", show_default=True, help="Numbers to try."
+    "-k",
+    "--clusters",
+    type=NUMBERS,
+    help="Numbers to try, such as 2-8; 2 to 12 by default, and more where these are not enough.",
 )
 @click.option(
     "--genes", type=GENES, default="auto", show_default=True, help="How many genes to select."
 )
 @click.option(
-    "--jobs", "n_jobs", type=int, default=1, show_default=True, help="Processes (-1: all cores)."
+    "--measure",
+    "measures",
+    multiple=True,
+    type=click.Choice(["gap", "silhouette", "agreement", "stability"]),
+    help="Show another measure, too (can be given several times).",
+)
+@click.option(
+    "--jobs",
+    "n_jobs",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Processes for agreement and stability (-1: all cores).",
 )
 @out_option()
 @input_options
 @work_options
 def choose_k_command(**options: Any) -> None:
-    """Compare numbers of clusters by gap statistic, silhouette, agreement and stability.
+    """Recommend a number of clusters: the largest whose clusters are all separated.
 
-    Writes choose_k.csv, choose_k.png and run.json, and prints what each method chooses.
+    Every pair of clusters is tested for a valley between them, on cells that had no part in finding
+    the genes that tell them apart. Writes choose_k.csv, choose_k.png and run.json, and prints the
+    table and the recommendation.
 
     \b
     Examples:
-      ksparse choose-k cells.h5ad -k 2-12 -o numbers/
-      ksparse choose-k cells.h5ad -k 3,5,8 --genes 100 --jobs 2 -o numbers/
-    """
-    from ksparse import choose_k
+      ksparse choose-k cells.h5ad -o numbers/
+      ksparse choose-k cells.h5ad -k 3,5,8 --genes 100 --measure silhouette -o numbers/
+    """  # fmt: skip
+    from ksparse import tl
     from ksparse._plotting import need_matplotlib, saved
-    from ksparse.scverse.expression import read_expression, selected_columns
 
     need_matplotlib()
-    source = source_of(options)
+    source, tried = source_of(options), options["clusters"]
     names = ("choose_k.csv", "choose_k.png", "run.json")
-    tried = ",".join(str(k) for k in options["clusters"])
-    words = ["-k", tried, "--genes", options["genes"], *source.words()]
+    words = [] if tried is None else ["-k", ",".join(str(k) for k in tried)]
+    words += ["--genes", options["genes"], *source.words()]
+    for measure in options["measures"]:
+        words += ["--measure", measure]
     with new_folder(options["output"], names, options["force"]) as folder:
         with limited_threads(options["threads"]), Steps(3, options["verbose"]) as steps:
             opened = jobs.open_source(source, steps)
             with steps.step("choose_k", "numbers of clusters"), noted() as notes:
-                columns = selected_columns(opened.adata, opened.mask)
-                X, _ = read_expression(
-                    opened.adata, source.layer, source.normalization, columns=columns
-                )
-                result = choose_k(
-                    X, options["clusters"], n_features=options["genes"], verbose=1,
-                    n_jobs=options["n_jobs"], random_state=options["seed"],
+                result = tl.choose_k(
+                    opened.adata, tried, methods=options["measures"], layer=source.layer,
+                    mask_var=opened.mask, normalize=source.normalization,
+                    n_features=options["genes"], n_jobs=options["n_jobs"],
+                    random_state=options["seed"], verbose=1,
                 )  # fmt: skip
             opened.notes += notes
         _write_table(folder / "choose_k.csv", result.columns)
         saved(result.plot()[0], folder / "choose_k.png")
-        jobs.write_run(folder, opened, ("choose-k", [source.path], words), options, steps,
-                       {"choices": result.choices, "sentence": result.sentence})  # fmt: skip
-    say(str(result))
+        account = {"recommended": result.recommended, "sentence": result.sentence}
+        jobs.write_run(folder, opened, ("choose-k", [source.path], words), options, steps, account)
+    say(f"{render(result.columns)}\n{result.sentence}")
     if opened.filtered:
         say(opened.filtered)
+    if result.recommended is not None and result.recommended > 1:
+        more = ["-k", result.recommended, *source.words(), "-o", "results"]
+        say(f"Next: {command_line('run', [source.path], more)}")
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:

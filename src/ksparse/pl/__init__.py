@@ -4,6 +4,7 @@ from ksparse.pl._embedding import embedding
 from ksparse.pl._genes import dotplot, genes, heatmap
 from ksparse.pl._panel import panel, panel_curve
 from ksparse.pl._results import clusters_vs_labels, convergence, path
+from ksparse.pl._separation import separation
 
 __all__ = [
     "clusters_vs_labels",
@@ -15,4 +16,5 @@ __all__ = [
     "panel",
     "panel_curve",
     "path",
+    "separation",
 ]

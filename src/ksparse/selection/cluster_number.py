@@ -1,10 +1,10 @@
-"""How many clusters: several methods side by side, never a silent choice."""
+"""How many clusters: one recommendation, with the table behind it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -12,114 +12,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ksparse._errors import InputError, Term
-from ksparse._plotting import COLOURS, given_axes
-from ksparse._tables import as_table, render
-from ksparse.matrix import Floats
+from ksparse._progress import progress_bar
+from ksparse.core.alternation import Fit
+from ksparse.core.y_step import order_by_size
 from ksparse.params import Inputs, check_integer, check_listed, check_seed
-from ksparse.search.fit import fit_prepared, prepare
+from ksparse.search.fit import Prepared, fit_prepared, prepare
+from ksparse.search.settings import Settings
 from ksparse.selection.checks import check_n_jobs, read_arguments
+from ksparse.selection.cluster_result import METHODS, ClusterNumber
 from ksparse.selection.cluster_scores import ClusterScores
 from ksparse.selection.gap import GAP_RULES
-from ksparse.selection.jobs import PartialResultWarning, collect
+from ksparse.selection.jobs import PartialResultWarning
+from ksparse.selection.recommend import LEVEL, recommend, supported, worst_pair
+from ksparse.selection.separation import Separation, tested
 
-__all__ = ["METHODS", "ClusterNumber", "choose_k"]
+__all__ = ["ClusterNumber", "choose_k"]
 
-METHODS = ("gap", "silhouette", "agreement", "stability")
-# Values within this of the best are as good: clear clusters can be merged in a way that
-# is as reproducible as they are.
-TIE = 0.005
-
-
-@dataclass(frozen=True)
-class ClusterNumber:
-    """What each method says about the number of clusters.
-
-    Attributes
-    ----------
-    columns : dict of ndarray
-        One entry per k: k, n_features, and for each method its value, with standard errors
-        (``_se``) where there are any; NaN where a method says nothing (k = 1).
-    choices : dict
-        The k that each method chooses.
-    labels : dict of ndarray
-        The clusters for each k, numbered by decreasing size.
-    """
-
-    columns: dict[str, NDArray[Any]]
-    choices: dict[str, int]
-    labels: dict[int, NDArray[np.int32]]
-
-    @property
-    def table(self) -> Any:
-        """The columns as a data frame."""
-        return as_table(self.columns)
-
-    @property
-    def sentence(self) -> str:
-        """What the methods agree or disagree on, in plain words."""
-        ks = self.columns["k"]
-        if not self.choices:
-            return "No method could choose a number of clusters."
-        groups: dict[int, list[str]] = {}
-        for method, k in self.choices.items():
-            groups.setdefault(k, []).append(method)
-        order = sorted(groups, key=lambda k: (-len(groups[k]), k))
-        parts = [f"{_listed(groups[k])} choose{'s' if len(groups[k]) == 1 else ''} k = {k}"
-                 for k in order]  # fmt: skip
-        if len(ks) == 1:
-            return f"Only k = {ks[0]} was tried."
-        if len(self.choices) == 1:
-            text = f"{parts[0]}."
-        elif len(order) == 1:
-            text = f"All methods agree on k = {order[0]}."
-        else:
-            text = f"The methods disagree: {'; '.join(parts)}."
-        if len(ks) > 1 and int(ks.max()) in groups:
-            text += f" k = {ks.max()} is the largest tried: try larger ones too."
-        return text[0].upper() + text[1:]
-
-    def __str__(self) -> str:
-        return f"{render(self.columns)}\n{self.sentence}"
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the value of each method against k, with its choice marked.
-
-        Parameters
-        ----------
-        axes : sequence of matplotlib Axes, optional
-            Where to draw, one for each method; a new figure by default.
-
-        Returns
-        -------
-        sequence of Axes
-        """
-        methods = [method for method in METHODS if method in self.columns]
-        axes = given_axes(axes, len(methods), width=3.2, height=3.2)
-        ks = self.columns["k"]
-        for ax, method, colour in zip(axes, methods, COLOURS, strict=False):
-            values = self.columns[method]
-            error = self.columns.get(f"{method}_se")
-            ax.errorbar(ks, values, yerr=error, fmt="o-", color=colour, markersize=4, capsize=2)
-            chosen = self.choices.get(method)
-            if chosen is not None:
-                at = int(np.flatnonzero(ks == chosen)[0])
-                ax.plot(chosen, values[at], "o", markersize=12, fillstyle="none", color="black")
-            ax.set_title(method if chosen is None else f"{method}: k = {chosen}")
-            ax.set(xlabel="clusters k", xticks=ks)
-        return axes
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+# Numbers of clusters that are tried if none are given: all up to the first, then more until so many
+# in a row are not supported, up to the second, and never more than one cluster for so many samples.
+USUAL_CLUSTERS, MAX_CLUSTERS, MISSES, SAMPLES_PER_CLUSTER = 12, 40, 3, 5
 
 
 def choose_k(
     X: Any,
-    ks: Iterable[int],
+    ks: Iterable[int] | None = None,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = (),
     n_features: int | float | str = "auto",
-    init: Any = "graph",
+    init: Any = "auto",
     n_references: int = 20,
     gap_rule: str = "first_max",
     n_halvings: int = 5,
@@ -131,35 +51,41 @@ def choose_k(
     verbose: int = 0,
     **options: Any,
 ) -> ClusterNumber:
-    """Fit several numbers of clusters and let several methods judge them.
+    """Recommend a number of clusters: the largest whose clusters are all separated.
+
+    For every number k from 2 on the samples are clustered as `KSparse` would, and every pair of
+    clusters is tested for a valley between them on samples that had no part in finding the
+    features that tell them apart (see `ksparse.separation`). The recommendation is the largest k
+    for which every pair has a valley (p <= 0.005, or 0.05 where that is not so with k - 1
+    clusters); it is 1 if not even two clusters are separated. Clusters with very few samples
+    cannot be shown to be separate.
+
+    Other measures can be shown beside it, by `methods`; they do not decide.
 
     - gap: the gap statistic (Tibshirani, Walther and Hastie 2001) of samples in the
       projection fitted for the largest k. The projection is fitted on one half of the
       samples and the other half is looked at, both ways: on the samples that it was fitted
       to, even noise would fall in clusters. The reference is drawn evenly from the box around
-      the projected samples along their principal axes. It can choose k = 1.
+      the projected samples along their principal axes.
     - silhouette: mean silhouette of the clusters of each k in the same projection.
     - agreement: two halves are clustered independently, and each places the samples of the
-      other; adjusted Rand index with the other's own clusters.
+      other; adjusted Rand index with the other's own clusters. Ten more fits for every k.
     - stability: adjusted Rand index of the clusters of samples common to two subsamples of
-      80 %.
-
-    The last three choose the k with the largest value (the largest such k, if several are
-    within 0.005 of it). Singular vectors are computed once
-    for all k.
+      80 %. Six more fits for every k.
 
     Parameters
     ----------
-    X : array-like or sparse matrix, samples x features
-        The data.
-    ks : iterable of int
-        Numbers of clusters to try.
-    methods : sequence of str
-        Which methods to use.
+    X : array-like, sparse matrix, AnnData, stored matrix or dask array
+        The data, samples x features.
+    ks : iterable of int, optional
+        Numbers of clusters to try. By default 2 to 12, and more until three in a row are not
+        supported, but at most one cluster for five samples.
+    methods : sequence of str, optional
+        Other measures to compute: "gap", "silhouette", "agreement", "stability".
     n_features : int, float or "auto"
         Number of features to select, as in `KSparse`.
     init : str, array-like or list
-        Where fits start, as in `KSparse`; by default the neighbour graph, which is fast.
+        Where fits start, as in `KSparse`. "graph" is faster than the default.
     n_references : int
         Reference sets of the gap statistic.
     gap_rule : {"first_max", "tibshirani"}
@@ -170,9 +96,9 @@ def choose_k(
     n_halvings, n_subsamples : int
         How often samples are halved and drawn.
     sample_weight : array-like, optional
-        Weight of each sample.
+        Weight of each sample in the fits. The test counts samples, whatever their weight.
     n_jobs : int, optional
-        Processes to use; the result does not depend on it.
+        Processes for agreement and stability; the result does not depend on it.
     keep_partial : bool, default=False
         Whether to return what is done, with a warning, after an interrupt (Ctrl-C), instead
         of raising KeyboardInterrupt.
@@ -195,71 +121,176 @@ def choose_k(
     >>> X = rng.normal(size=(120, 60))
     >>> X[:40, :5] += 4
     >>> X[40:80, 5:10] += 4
-    >>> numbers = choose_k(X, range(1, 5), methods=("gap", "agreement"), random_state=0)
-    >>> numbers.choices
-    {'gap': 3, 'agreement': 3}
-    >>> numbers.sentence
-    'All methods agree on k = 3.'
+    >>> number = choose_k(X, random_state=0)
+    >>> number.recommended, number.interval
+    (3, (3, 3))
+    >>> number.columns["k"]
+    array([2, 3, 4, 5])
     """
     _check_methods(methods, gap_rule)
     n_references = check_integer("n_references", n_references, 2)
     n_halvings = check_integer("n_halvings", n_halvings, 1)
     n_subsamples = check_integer("n_subsamples", n_subsamples, 2)
     n_jobs = check_n_jobs(n_jobs)
-    tried = _check_ks(ks)
+    given = None if ks is None else _check_ks(ks)
     rng = check_seed(random_state)
     inputs, _ = read_arguments(
-        X, sample_weight, options, n_clusters=tried[-1], n_features=n_features, init=init
-    )
+        X, sample_weight, options, n_clusters=1 if given is None else given[-1],
+        n_features=n_features, init=init,
+    )  # fmt: skip
+    m = inputs.matrix.shape[0]
+    tried = given or list(range(2, max(min(MAX_CLUSTERS, m // SAMPLES_PER_CLUSTER), 1) + 1))
     _check_possible(inputs, tried)
-    extra = inputs.settings.n_components - tried[-1]
-    wide = [replace(inputs.settings, n_clusters=k, n_components=max(1, k + extra)) for k in tried]
+    run = _fits(inputs, tried, given is None, rng, verbose, keep_partial)
+    columns = _columns(run)
+    scores = ClusterScores(
+        inputs, run.prepared, run.ks, run.counted, run.fits, rng, n_jobs, verbose, keep_partial
+    )
+    extra, choices = _other_measures(
+        scores, methods, run, GAP_RULES[gap_rule], (n_references, n_halvings, n_subsamples),
+        keep_partial,
+    )  # fmt: skip
+    best = recommend(run.ks, run.p_worst)
+    labels = {k: scores.labels(fit) for k, fit in zip(run.ks, run.fits, strict=True)}
+    return ClusterNumber(
+        best.k, (best.low, best.high), columns | extra, choices, labels, run.separations
+    )
+
+
+@dataclass
+class _Run:
+    """Fits for several numbers of clusters, as far as they were done."""
+
+    prepared: Prepared
+    ks: list[int] = field(default_factory=list)
+    settings: list[Settings] = field(default_factory=list)
+    fits: list[Fit] = field(default_factory=list)
+    separations: dict[int, Separation] = field(default_factory=dict)
+    stopped: bool = False
+
+    def add(self, k: int, settings: Settings, fit: Fit, inputs: Inputs) -> None:
+        """Add the fit for a number of clusters, and test them."""
+        if k > 1:
+            labels = order_by_size(fit.labels, k)[fit.labels]
+            names = [str(cluster) for cluster in range(k)]
+            self.separations[k] = tested(
+                inputs.matrix.X, labels, names, settings.costs, level=LEVEL,
+                standardize=inputs.matrix.standardize,
+            )  # fmt: skip
+        self.ks.append(k)
+        self.settings.append(settings)
+        self.fits.append(fit)
+
+    @property
+    def p_worst(self) -> list[float]:
+        """The p-value of the least separated pair for each number (NaN for one cluster)."""
+        return [worst_pair(self.separations[k])[0] if k > 1 else np.nan for k in self.ks]
+
+    @property
+    def n_misses(self) -> int:
+        """How many numbers at the end are not supported."""
+        good = supported(self.ks, self.p_worst)
+        return len(good) - 1 - max((i for i, one in enumerate(good) if one), default=-1)
+
+    @property
+    def counted(self) -> list[Settings]:
+        """The settings, with the numbers of features that were chosen."""
+        counts = [fit.projection.selected.size for fit in self.fits]
+        pairs = zip(self.settings, counts, strict=True)
+        return [replace(settings, n_features=n, eta=None) for settings, n in pairs]
+
+
+def _fits(
+    inputs: Inputs, tried: Sequence[int], until_missed: bool, rng: np.random.RandomState,
+    verbose: int, keep_partial: bool,
+) -> _Run:  # fmt: skip
+    """Fit and test one number after the other; with `until_missed`, as far as the rule looks."""
     shared = inputs.settings
-    prepared = prepare(inputs.matrix, shared.n_components, rng, starts=shared.starts)
-    fits = (fit_prepared(prepared, settings, rng).fit for settings in wide)
-    done = collect(fits, len(tried), "numbers of clusters", verbose, keep_partial)
-    stopped = len(done) < len(tried)
-    tried = tried[: len(done)]
-    counts = [fit.projection.selected.size for fit in done]
-    settings = [replace(s, n_features=n, eta=None) for s, n in zip(wide, counts, strict=False)]
-    run = ClusterScores(inputs, prepared, tried, settings, done, rng, n_jobs, verbose, keep_partial)
-    columns: dict[str, NDArray[Any]] = {"k": np.array(tried), "n_features": np.array(counts)}
+    extra = shared.n_components - shared.n_clusters
+    most = max(tried[-1] if not until_missed else 1, USUAL_CLUSTERS)
+    run = _Run(prepare(inputs.matrix, max(1, most + extra), rng, starts=shared.starts))
+    total = None if until_missed else len(tried)
+    with progress_bar(total, "numbers of clusters", verbose) as bar:
+        try:
+            for k in tried:
+                if k > most:  # beyond what is usual: more singular vectors
+                    most = 2 * k
+                    run.prepared = prepare(inputs.matrix, most + extra, rng, starts=shared.starts)
+                settings = replace(shared, n_clusters=k, n_components=max(1, k + extra))
+                run.add(k, settings, fit_prepared(run.prepared, settings, rng).fit, inputs)
+                bar.update()
+                if until_missed and k >= USUAL_CLUSTERS and run.n_misses >= MISSES:
+                    break
+        except KeyboardInterrupt:
+            if not run.fits or not keep_partial:
+                raise
+            run.stopped = True
+            warnings.warn(
+                f"Interrupted: {len(run.fits)} numbers of clusters were tried, and the result is "
+                "of these.", PartialResultWarning, stacklevel=3,
+            )  # fmt: skip
+    return run
+
+
+def _columns(run: _Run) -> dict[str, NDArray[Any]]:
+    """Return what the fits and the tests say for every number of clusters."""
+    rows: list[tuple[float, str, int]] = []
+    for k in run.ks:
+        if k == 1:
+            rows.append((np.nan, "", 1))
+            continue
+        p, one, other = worst_pair(run.separations[k])
+        rows.append((p, f"{one} and {other}", len(run.separations[k].groups)))
+    p_values, pairs, groups = zip(*rows, strict=True) if rows else ((), (), ())
+    return {
+        "k": np.array(run.ks, dtype=np.intp),
+        "n_features": np.array([fit.projection.selected.size for fit in run.fits], dtype=np.intp),
+        "p_separation": np.array(p_values, dtype=float),
+        "least_separated": np.array(pairs, dtype=object),
+        "n_separated": np.array(groups, dtype=np.intp),
+    }
+
+
+def _other_measures(
+    scores: ClusterScores, methods: Sequence[str], run: _Run, gap_rule: Callable[..., int],
+    counts: tuple[int, int, int], keep_partial: bool,
+) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:  # fmt: skip
+    """Return the columns of the measures that were asked for, and what each would choose."""
+    n_references, n_halvings, n_subsamples = counts
+    ks = run.ks
+    columns: dict[str, NDArray[Any]] = {}
     choices: dict[str, int] = {}
-    if "gap" in methods and tried[-1] > 1:
-        gap, error = run.gap(n_references)
+    if not ks or ks[-1] == 1:
+        return columns, choices
+    if "gap" in methods:
+        gap, error = scores.gap(n_references)
         columns |= {"gap": gap, "gap_se": error}
-        choices["gap"] = tried[GAP_RULES[gap_rule](gap, error)]
+        choices["gap"] = ks[gap_rule(gap, error)]
     computations: dict[str, Callable[[], Any]] = {
-        "silhouette": run.silhouettes,
-        "agreement": lambda: run.agreement(n_halvings),
-        "stability": lambda: run.stability(n_subsamples),
+        "silhouette": scores.silhouettes,
+        "agreement": lambda: scores.agreement(n_halvings),
+        "stability": lambda: scores.stability(n_subsamples),
     }
     for method, compute in computations.items():
         if method not in methods:
             continue
-        values: Any = np.full(len(tried), np.nan)
-        if tried[-1] > 1 and not (stopped and method != "silhouette"):
+        values: Any = np.full(len(ks), np.nan)
+        if not (run.stopped and method != "silhouette"):
             try:
                 values = compute()
             except KeyboardInterrupt:  # before the first of its fits was done
                 if not keep_partial:
                     raise
-                stopped = True
+                run.stopped = True
                 warnings.warn(
                     f"Interrupted: there is no {method}; the rest is kept.",
                     PartialResultWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
         columns |= values if isinstance(values, dict) else {method: values}
         if not np.isnan(columns[method]).all():
-            choices[method] = _largest_near_best(tried, columns[method])
-    labels = {k: run.labels(fit) for k, fit in zip(tried, done, strict=True)}
-    return ClusterNumber(columns, choices, labels)
-
-
-def _largest_near_best(tried: Sequence[int], values: Floats) -> int:
-    best = np.nanmax(values)
-    return max(k for k, value in zip(tried, values, strict=True) if value >= best - TIE)
+            choices[method] = ks[int(np.nanargmax(columns[method]))]
+    return columns, choices
 
 
 def _check_methods(methods: Any, gap_rule: Any) -> None:
@@ -268,10 +299,9 @@ def _check_methods(methods: Any, gap_rule: Any) -> None:
             Term("methods", methods), " must be a sequence, such as ('gap', 'agreement')."
         )
     unknown = [method for method in methods if method not in METHODS]
-    if unknown or not methods:
-        contained = repr(unknown[0]) if unknown else "nothing"
+    if unknown:
         raise InputError(
-            Term("methods"), f" contains {contained}; choose from {', '.join(METHODS)}."
+            Term("methods"), f" contains {unknown[0]!r}; choose from {', '.join(METHODS)}."
         )
     if gap_rule not in GAP_RULES:
         raise InputError(

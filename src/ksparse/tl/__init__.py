@@ -8,8 +8,10 @@ from ksparse.tl._panel_evaluation import evaluate_panel, panel_curve
 from ksparse.tl._path import path
 from ksparse.tl._predict import predict
 from ksparse.tl._rank_genes import rank_genes
+from ksparse.tl._separation import choose_k, separation
 
 __all__ = [
+    "choose_k",
     "embed",
     "evaluate_panel",
     "gates",
@@ -20,4 +22,5 @@ __all__ = [
     "path",
     "predict",
     "rank_genes",
+    "separation",
 ]

@@ -1,0 +1,257 @@
+"""separation: valleys between clusters, on samples that had no part in finding the direction."""
+
+from __future__ import annotations
+
+import anndata
+import matplotlib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+
+import ksparse as ks
+from conftest import crossed, examples, make_clusters, seeds, thorough_params
+from ksparse import separation
+from ksparse.selection.valley import ValleyCounts, log_tail
+
+matplotlib.use("Agg")
+
+
+def one_population(kind, seed):
+    """Samples of one population: noise, or noise and continuous factors."""
+    rng = np.random.default_rng(seed)
+    if kind == "wide noise":
+        return rng.normal(size=(100, 3000))
+    if kind == "noise":
+        return rng.normal(size=(200, 300))
+    factors = rng.normal(size=(300, 2)) if kind == "Gaussian factors" else rng.uniform(
+        -np.sqrt(3), np.sqrt(3), size=(400, 1 if kind == "line" else 2)
+    )  # fmt: skip
+    loadings = np.zeros((factors.shape[1], 300))
+    for i in range(len(loadings)):
+        loadings[i, 40 * i : 40 * i + 40] = 1.5
+    return factors @ loadings + rng.normal(size=(len(factors), 300))
+
+
+def cut(X, k, seed):
+    """Labels by k-means of the leading components: what a user without clusters would get."""
+    scores = PCA(4, random_state=0).fit_transform(X)
+    return KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
+
+
+KINDS = ("wide noise", "noise", "Gaussian factors", "line", "square")
+
+
+@pytest.mark.parametrize(
+    ("kind", "k", "n_runs"),
+    [
+        *(("square" if k == 2 else "line", k, 4) for k in (2, 5)),
+        *(pytest.param(kind, k, 25, marks=pytest.mark.thorough) for kind in KINDS for k in (2, 4)),
+    ],
+)
+def test_one_population_is_rarely_separated(kind, k, n_runs):
+    # The flat ones are the worst case: their density has one peak, but hardly.
+    false = 0
+    for seed in range(n_runs):
+        X = one_population(kind, seed)
+        found = separation(X, cut(X, k, seed), n_splits=2)
+        false += (found.adjusted[np.triu_indices(k, 1)] <= 0.05).any()
+    assert false <= max(1, 0.07 * n_runs)
+
+
+@pytest.mark.thorough
+def test_false_positives_are_at_most_seven_percent():
+    false, n_runs = 0, 200
+    for seed in range(n_runs):
+        X = one_population("square", seed)
+        false += separation(X, cut(X, 2, seed), n_splits=2).p_values[0, 1] <= 0.05
+    assert false <= 0.07 * n_runs
+
+
+@pytest.mark.thorough
+def test_each_cell_line_is_one_population(data_folder):
+    data = anndata.read_h5ad(data_folder / "mix_sc_celseq2_5cl.h5ad")
+    X = ks.normalise.log_normalise(data.X)
+    lines = data.obs["label"].to_numpy()
+    for line in np.unique(lines):
+        part = X[np.flatnonzero(lines == line)]
+        part = part[:, np.flatnonzero(np.asarray((part != 0).sum(axis=0)).ravel() >= 5)]
+        labels = ks.KSparse(2, init="graph", random_state=0).fit(part).labels_
+        assert separation(part, labels).p_values[0, 1] > 0.05
+    assert all(len(group) == 1 for group in separation(X, lines).groups)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 5))
+@pytest.mark.parametrize("sizes", thorough_params([[40, 30, 20]], [[300, 40], [30] * 6]))
+def test_clear_clusters_are_separated(seed, sizes):
+    X, labels, _ = make_clusters(seed, sizes=sizes, n_features=100)
+    found = separation(X, labels)
+    assert found.sentence == f"All {len(sizes)} clusters are separated from each other."
+    assert len(found.groups) == len(sizes)
+    assert found.table["depth"].min() > 0.5
+
+
+@pytest.mark.parametrize("seed", seeds(1, 5))
+def test_a_cluster_that_was_cut_is_not_separated(seed):
+    X, labels, _ = make_clusters(seed, sizes=(120, 80), n_features=100)
+    names = np.array(["one", "two", "half"], dtype=object)[labels]
+    names[(labels == 0) & (X[:, 50] > 0)] = "half"
+    found = separation(X, names)
+    assert ("half", "one") in found.groups
+    assert found.verdicts[found.clusters.index("two"), found.clusters.index("one")] == "separate"
+    assert "half and one are not separated" in found.sentence
+    assert found.table["verdict"].iloc[0] == "not separate"
+
+
+def test_small_clusters_have_too_few_samples_to_tell():
+    X = np.random.default_rng(0).normal(size=(100, 50))
+    labels = np.repeat([0, 1, 2], [60, 33, 7])
+    found = separation(X, labels)
+    assert found.too_few == ("2",)
+    assert found.verdicts[0, 2] == found.verdicts[1, 2] == "too few samples"
+    assert "2 has too few samples to tell" in found.sentence
+    tiny = separation(X, np.repeat(["a", "b", "c"], [90, 7, 3]))
+    assert tiny.p_values[0, 2] == 1.0
+    assert np.isnan(tiny.depth[0, 2])
+    only = separation(X, np.repeat(["a", "b"], [97, 3]))
+    assert only.p_values[0, 1] == 1.0
+
+
+def test_a_rare_cluster_that_is_clear_is_separated():
+    X, labels, _ = make_clusters(1, sizes=(400, 14), n_features=100, shift=5.0)
+    assert separation(X, labels).verdicts[0, 1] == "separate"
+
+
+@pytest.mark.parametrize(("convert", "dtype"), crossed((np.asarray, sp.csr_array, sp.csc_matrix),
+                                                       (np.float32, np.float64)))  # fmt: skip
+def test_any_kind_of_array_gives_the_same(convert, dtype):
+    X, labels, _ = make_clusters(0, zeros=0.5)
+    X = X.astype(np.float32)
+    np.testing.assert_allclose(
+        separation(convert(X.astype(dtype)), labels).p_values, separation(X, labels).p_values
+    )
+
+
+@pytest.mark.parametrize("kind", thorough_params(["h5ad"], ["dask"]))
+def test_data_that_are_not_in_memory_give_the_same(tmp_path, kind):
+    X, labels, _ = make_clusters(0, zeros=0.5)
+    data = anndata.AnnData(sp.csr_matrix(X))
+    data.obs["label"] = labels.astype(str)
+    expected = separation(X, labels).p_values
+    if kind == "h5ad":
+        data.write_h5ad(tmp_path / "x.h5ad")
+        data = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+        found = ks.tl.separation(data, "label")
+        data.file.close()
+    else:
+        found = separation(pytest.importorskip("dask.array").from_array(X, chunks=(30, -1)), labels)
+    np.testing.assert_allclose(found.p_values, expected, rtol=1e-6)
+
+
+def test_the_answer_does_not_depend_on_names_units_or_the_origin():
+    X, labels, _ = make_clusters(3)
+    one = separation(X, labels)
+    other = separation(1e6 * (X + 3), np.array(["x", "y", "z"])[labels])
+    np.testing.assert_allclose(one.counts, other.counts)
+    np.testing.assert_allclose(one.p_values, one.p_values.T)
+
+
+def test_samples_without_a_label_are_left_out():
+    X, labels, _ = make_clusters(0)
+    some = labels.astype(object)
+    some[::7] = None
+    with pytest.warns(UserWarning, match="13 of 90 samples have no label"):
+        found = separation(X, some)
+    assert found.sizes.sum() == 77
+
+
+def test_forbidden_features_are_not_used():
+    X, labels, markers = make_clusters(0)
+    found = separation(X, labels, feature_weights=np.where(markers, np.inf, 1.0))
+    assert (found.verdicts != "separate").all()
+
+
+def test_constant_data_have_no_valley():
+    found = separation(np.ones((40, 5)), np.repeat([0, 1], 20))
+    assert found.p_values[0, 1] == 1.0
+
+
+@given(first=st.integers(0, 60), second=st.integers(0, 60), valley=st.integers(0, 60))
+@settings(max_examples=examples(50, 500), deadline=None)
+def test_the_p_value_falls_as_the_valley_empties(first, second, valley):
+    p = log_tail(ValleyCounts(first, second, valley))
+    assert -1e3 < p <= 1e-12
+    assert p == log_tail(ValleyCounts(second, first, valley))
+    if valley:
+        assert log_tail(ValleyCounts(first, second, valley - 1)) <= p + 1e-12
+    if min(first, second) == 0:
+        assert p == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"labels": np.zeros(90)}, "labels has 1 cluster, which should be >= 2"),
+        ({"labels": [0, 1]}, r"labels has shape \(2,\), but X has 90 samples"),
+        ({"level": 0}, "level=0 must be a number between 0 and 1"),
+        ({"n_splits": 0}, "n_splits=0 must be at least 1"),
+        ({"labels": ["1", 1, 2] * 30}, "labels"),
+        ({"X": np.full((90, 3), np.nan)}, "NaN"),
+    ],
+)
+def test_bad_requests_get_one_clear_sentence(arguments, part):
+    X, labels, _ = make_clusters(0)
+    arguments = {"X": X, "labels": labels} | arguments
+    with pytest.raises(ValueError, match=part):
+        separation(arguments.pop("X"), arguments.pop("labels"), **arguments)
+
+
+@pytest.fixture
+def tested():
+    adata = ks.simulate.simulate_counts(240, 200, 3, random_state=0).to_anndata()
+    return adata, ks.tl.separation(adata, "label", normalize="log1p")
+
+
+def test_results_in_anndata_survive_a_file_and_can_be_drawn(tested, tmp_path):
+    adata, found = tested
+    assert list(found.clusters) == sorted(adata.obs["label"].unique())
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    again = anndata.read_h5ad(tmp_path / "x.h5ad")
+    tree, pairs = ks.pl.separation(again, save=tmp_path / "pairs.png")
+    assert (tmp_path / "pairs.png").exists()
+    assert [text.get_text() for text in pairs.get_xticklabels()] == [
+        text.get_text() for text in tree.get_yticklabels()
+    ][::-1]
+    assert again.uns["separation"]["sentence"] == found.sentence
+
+
+def test_damaged_results_are_refused(tested):
+    adata, _ = tested
+    adata.uns["separation"]["p_values"] = np.ones((2, 3))
+    with pytest.raises(ValueError, match="p_values"):
+        ks.pl.separation(adata)
+    with pytest.raises(ValueError, match="holds no test of separation"):
+        ks.pl.separation(adata, key="nothing")
+    adata.uns["mine"] = 3
+    with pytest.raises(ValueError, match="holds something else"):
+        ks.tl.separation(adata, "label", normalize="log1p", key_added="mine")
+
+
+def test_clusters_of_ksparse_are_tested_on_the_data_they_were_found_in():
+    adata = ks.simulate.simulate_counts(240, 200, 3, random_state=0).to_anndata()
+    ks.tl.ksparse(adata, 3, n_features=20, normalize="log1p", random_state=0)
+    found = ks.tl.separation(adata)  # raw counts would be warned of
+    expected = separation(ks.normalise.log_normalise(adata.X), adata.obs["ksparse"].astype(str))
+    np.testing.assert_allclose(found.p_values, expected.p_values)
+
+
+def test_results_are_shown_as_a_sentence_and_a_table():
+    X, labels, _ = make_clusters(0)
+    found = separation(X, labels)
+    assert repr(found).count("\n") == 0
+    assert found.sentence in repr(found)
+    assert "<table" in found._repr_html_()
+    assert str(found).endswith(found.sentence)
