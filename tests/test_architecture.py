@@ -401,7 +401,7 @@ def files_of_a_fit(**parameters):
 
 def test_a_fit_passes_through_few_files():
     by_l1 = {"n_features": 10, "selector": "l1"}
-    assert len(files_of_a_fit(**by_l1, init="spectral")) <= 15
-    assert len(files_of_a_fit(**by_l1, init=["spectral", "pca"])) <= 19
-    assert len(files_of_a_fit()) <= 22
-    assert len(files_of_a_fit(n_features=3)) <= 24
+    assert len(files_of_a_fit(**by_l1, init="spectral")) <= 16
+    assert len(files_of_a_fit(**by_l1, init=["spectral", "pca"])) <= 20
+    assert len(files_of_a_fit()) <= 23
+    assert len(files_of_a_fit(n_features=3)) <= 25

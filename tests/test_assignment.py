@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from threadpoolctl import threadpool_info, threadpool_limits
 
+from conftest import seeds
+from ksparse._threads import limited_threads
 from ksparse.core import y_step as assignment
 from ksparse.core.y_step import (
     agreement,
@@ -340,6 +344,68 @@ def test_no_runs_and_no_labels_are_refused():
         assign(np.ones((3, 1)), 2, rng_of(0), n_init=0)
 
 
+# Single runs -------------------------------------------------------------------------
+
+
+def any_points(seed, m, r, k, weighted):
+    """Points with more or less distinct clusters, some of them in the same place."""
+    rng = np.random.default_rng(seed)
+    P = rng.normal(size=(m, r)) + (seed % 3) * rng.normal(size=(k, r))[rng.integers(0, k, m)]
+    P[: m // 10] = P[-1]
+    return P, rng.uniform(0.1, 2, m) if weighted else None
+
+
+def labels_of_scikit_learn(P, k, start, weight, seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return (
+            KMeans(k, init=start, n_init=1, random_state=seed).fit(P, sample_weight=weight).labels_
+        )
+
+
+def points_of(P, weight):
+    return assignment._Points(P, np.ones(len(P)) if weight is None else weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("m, r, k", [(30, 1, 3), (300, 2, 12), (257, 13, 9), (700, 8, 1)])
+@pytest.mark.parametrize("seed", seeds(5, 30))
+def test_a_run_gives_the_labels_of_scikit_learn(seed, m, r, k, weighted):
+    P, weight = any_points(seed, m, r, k, weighted)
+    points = points_of(P, weight)
+    found = assignment._lloyd(points, assignment._chosen_centroids(points, k, seed))
+    expected = labels_of_scikit_learn(P, k, "k-means++", weight, seed)
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n_empty", [1, 2])
+@pytest.mark.parametrize("seed", seeds(5, 30))
+def test_empty_clusters_of_a_run_are_those_of_scikit_learn(seed, n_empty):
+    P, _ = any_points(seed, 200, 3, 5, False)
+    start = P[:5] + 0.0
+    start[:n_empty] += 1e3 * (1 + np.arange(n_empty))[:, None]  # far from everything
+    start[n_empty:] = P[20 : 25 - n_empty]
+    found = assignment._lloyd(points_of(P, None), start)
+    assert np.array_equal(found, labels_of_scikit_learn(P, 5, start, None, 0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_parts_and_threads_do_not_change_what_k_means_finds(monkeypatch, seed, weighted):
+    P, weight = any_points(seed, 900, 4, 6, weighted)
+
+    def found(threads):
+        with limited_threads(threads):
+            return assign(P, 6, rng_of(seed), n_init=4, sample_weight=weight)
+
+    whole = found(1)
+    assert np.array_equal(found(2).labels, whole.labels)
+    monkeypatch.setattr(assignment, "PART", 100)
+    in_parts = found(1)
+    assert np.array_equal(in_parts.labels, whole.labels)
+    assert np.array_equal(found(2).centroids, in_parts.centroids)
+
+
 # Two optima of k-means on a line: a broad cluster (0 to 10) and a few samples at 18.
 # Whole, the broad cluster has the better margins; cut in two, the lower inertia.
 LINE = np.concatenate([np.linspace(0, 10, 1000), np.full(30, 18.0)])[:, None]
@@ -420,18 +486,15 @@ def few_replicated(monkeypatch):
 
 @pytest.fixture
 def runs(monkeypatch):
-    """What each run of k-means was given: its samples, and the threads it may use."""
+    """How many samples each run of k-means was given."""
     seen = []
-    real = KMeans.fit
+    real = assignment._lloyd
 
-    def fit(self, X, *values, **options):
-        threads = [
-            pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"
-        ]
-        seen.append((len(X), max(threads)))
-        return real(self, X, *values, **options)
+    def lloyd(points, centres):
+        seen.append(len(points.rows))
+        return real(points, centres)
 
-    monkeypatch.setattr(KMeans, "fit", fit)
+    monkeypatch.setattr(assignment, "_lloyd", lloyd)
     return seen
 
 
@@ -439,21 +502,13 @@ def runs(monkeypatch):
 def test_replicates_run_on_twenty_thousand_samples_at_most(runs, n_init):
     P = np.random.default_rng(0).normal(size=(20_001, 1))
     assign(P[:-1], 2, rng_of(0), n_init=n_init)
-    assert [n for n, _ in runs] == [20_000] * n_init
+    assert runs == [20_000] * n_init
     runs.clear()
     assign(P, 2, rng_of(0), n_init=n_init)
-    assert [n for n, _ in runs] == [20_000] * n_init + [20_001]
+    assert runs == [20_000] * n_init + [20_001]
     runs.clear()
     assign(P, 2, rng_of(0), n_init=0, current=(P[:, 0] > 0).astype(np.intp))
-    assert [n for n, _ in runs] == [20_001]
-
-
-@pytest.mark.parametrize("m, k, threads", [(50, 12, 1), (9_999, 10, 1), (10_000, 10, 2)])
-def test_small_data_are_clustered_in_one_thread(runs, m, k, threads):
-    P = np.random.default_rng(0).normal(size=(m, 2))
-    with threadpool_limits(2, user_api="openmp"):
-        assign(P, k, rng_of(0), n_init=1)
-    assert runs == [(m, threads)]
+    assert runs == [20_001]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+import ksparse.search.judge as judge_module
 import ksparse.search.search as search_module
 from conftest import make_clusters, seeds, thorough_params
 from ksparse import KSparse, feature_path
@@ -92,6 +93,31 @@ def test_what_is_fitted_does_not_see_the_samples_held_out(part):
         used = W.any(axis=1)
         weights.append((half.matrix.X[:, used] - half.matrix.mean[used]) @ W[used])
     np.testing.assert_allclose(weights[0], weights[1], atol=1e-8)
+
+
+@pytest.mark.parametrize("kept", [2**24, 30_000, 0])
+@pytest.mark.parametrize("scale", [False, True])
+def test_what_a_judge_keeps_changes_no_score(monkeypatch, kept, scale):
+    """Scores are those of a judge that has seen nothing before, whatever is kept of the data."""
+    X, truth = three_clusters(0), np.repeat([0, 1, 2], 40)
+    weight = np.random.RandomState(0).uniform(0.5, 2, 120)
+    options = with_defaults({"scale": scale}, n_clusters=3, n_features=20)
+    inputs = read_inputs(options, X, sample_weight=weight)
+    w_step = w_step_for(inputs.settings, 20)
+    rng = np.random.RandomState(1)
+    labelings = [np.where(rng.random_sample(120) < 0.2, rng.randint(3, size=120), truth)
+                 for _ in range(3)]  # fmt: skip
+
+    def fresh():
+        return Judge(inputs.matrix, 3, np.random.RandomState(0), n_halvings=2)
+
+    expected = [fresh()(labels, w_step, 20) for labels in labelings]
+    path = fresh().along(truth, w_step, [5, 40])
+    monkeypatch.setattr(judge_module, "KEPT", kept)
+    judge = fresh()
+    np.testing.assert_allclose(judge.along(truth, w_step, [5, 40]), path, atol=1e-9)
+    found = [judge(labels, w_step, 20) for labels in labelings]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_a_cluster_that_a_half_does_not_contain_counts_against_the_labels():

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from conftest import ARRAY_KINDS
-from ksparse._threads import map_parts, split
+from ksparse._threads import limited_threads, map_parts, split
 from ksparse.matrix import GramCache, as_matrix, dense, sparse
 
 SPARSE_KINDS = {name: kind for name, kind in ARRAY_KINDS.items() if name.startswith("cs")}
@@ -146,6 +146,24 @@ def test_normal_is_the_weighted_product_twice(pair, n_rows):
     W = np.zeros((matrix.shape[1], 3))
     W[:n_rows] = np.random.default_rng(4).normal(size=(n_rows, 3))
     assert_close(matrix.normal(W), plain.weighted.T @ (plain.Xc @ W))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_dense_blocks_and_stored_entries_give_the_same_product(monkeypatch, share, weighted):
+    X = sp.random(900, 40, share, format="csr", dtype=np.float32, random_state=0)
+    weight = make_weights(0, 900) if weighted else None
+    matrix = as_matrix(sp.csr_array(X), sample_weight=weight)
+    W = np.random.default_rng(5).normal(size=(40, 7))
+    found = {}
+    for least in (0.0, 2.0):
+        monkeypatch.setattr(sparse, "DENSE_SHARE", least)
+        monkeypatch.setattr(sparse, "BLOCK_ENTRIES", 4000)  # several blocks in each part
+        for threads in (1, 2):
+            with limited_threads(threads):
+                found[least, threads] = matrix.normal(W)
+        assert np.array_equal(found[least, 1], found[least, 2])
+    assert_close(found[0.0, 1], found[2.0, 1])
 
 
 def test_cluster_sums_are_sums_of_centred_rows_and_zero_for_an_empty_cluster(pair):

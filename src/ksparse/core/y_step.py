@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from sklearn import config_context
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from ksparse._errors import InputError, Term
-from ksparse._threads import openmp_threads
+from ksparse._threads import map_parts, split
+from ksparse.core.lloyd import assign_nearest, first_centroids, square_distances
 from ksparse.matrix import Floats, Ints
 
 __all__ = [
@@ -33,6 +31,11 @@ __all__ = [
 
 # With more samples than this, k-means replicates run on a sample of this size.
 MAX_REPLICATED = 20_000
+# Samples of one part of an iteration of k-means; parts are worked on at the same time.
+PART = 20_000
+# Like scikit-learn's: most iterations, and the squared movement of the centroids, relative to the
+# mean variance, at which k-means ends before the labels stay the same.
+MAX_ITERATIONS, TOL = 300, 1e-4
 
 
 class Assignment(NamedTuple):
@@ -58,8 +61,7 @@ def centroids(
 def distances(P: Floats, centres: Floats) -> Floats:
     """Return squared distances of the rows of P to the centres (samples x clusters)."""
     out = np.empty((P.shape[0], centres.shape[0]))
-    for j, centre in enumerate(centres):
-        out[:, j] = ((P - centre) ** 2).sum(axis=1)
+    square_distances(np.ascontiguousarray(P.T), np.ascontiguousarray(centres), out)
     return out
 
 
@@ -203,17 +205,24 @@ def assign(
     criterion : {"margin", "inertia"}
         What runs are compared by.
     """
-    best: tuple[bool, float, Assignment] | None = None
+    points = _Points(P, np.ones(P.shape[0]) if sample_weight is None else sample_weight)
+
+    def run(start: Floats | int) -> tuple[bool, float, Assignment]:
+        """Return whether the inertia of a run is allowed, how good it is, and its result."""
+        if isinstance(start, int):
+            start = _chosen_centroids(points, n_clusters, start)
+        labels = fill_empty(P, _lloyd(points, start), n_clusters)
+        centres = centroids(P, labels, n_clusters, sample_weight)
+        square = points.distances(centres)
+        inertia = float(np.average(square[np.arange(labels.size), labels], weights=sample_weight))
+        inertia *= labels.size if sample_weight is None else float(sample_weight.sum())
+        score = CRITERIA[criterion](square, labels, sample_weight)
+        return inertia <= max_inertia, score, Assignment(labels, centres, inertia)
+
+    starts: list[Floats | int] = []
     if current is not None:
-        best = _lloyd(
-            P,
-            centroids(P, current, n_clusters, sample_weight),
-            rng,
-            sample_weight,
-            max_inertia,
-            n_clusters,
-            criterion,
-        )
+        starts.append(centroids(P, current, n_clusters, sample_weight))
+        _seed(rng)  # as many random numbers are drawn as if this run needed some
     if P.shape[0] > MAX_REPLICATED and n_init > 0:
         # Many samples: the replicates run on some of them, the best one goes on with all.
         part = np.sort(rng.choice(P.shape[0], MAX_REPLICATED, replace=False))
@@ -227,43 +236,104 @@ def assign(
             max_inertia=max_inertia * MAX_REPLICATED / P.shape[0],
             criterion=criterion,
         )
-        runs: list[Any] = [sampled.centroids]
+        starts.append(sampled.centroids)
+        _seed(rng)
     else:
-        runs = ["k-means++"] * n_init
-    for start in runs:
-        run = _lloyd(P, start, rng, sample_weight, max_inertia, n_clusters, criterion)
-        if best is None or run[:2] > (best[0], best[1] + 1e-9):
-            best = run
-    if best is None:
+        starts += [_seed(rng) for _ in range(n_init)]
+    if not starts:
         raise InputError(Term("n_init", 0), " needs current labels to start from.")
+    # Large data are worked on in parts by one run after the other, small ones by all at once.
+    runs = map_parts(run, starts) if P.shape[0] <= PART else [run(start) for start in starts]
+    best = runs[0]
+    for other in runs[1:]:
+        if other[:2] > (best[0], best[1] + 1e-9):
+            best = other
     return best[2]
 
 
-def _lloyd(
-    P: Floats,
-    start: Any,
-    rng: np.random.RandomState,
-    sample_weight: Floats | None,
-    max_inertia: float,
-    k: int,
-    criterion: str,
-) -> tuple[bool, float, Assignment]:
-    """Return whether the inertia of a run is allowed, how good it is, and its result."""
-    seed = int(rng.randint(np.iinfo(np.int32).max))
-    with (
-        warnings.catch_warnings(),
-        openmp_threads(n_distances=P.shape[0] * k),
-        # The points are ours: with few of them, checks would take longer than the runs.
-        config_context(assume_finite=True, skip_parameter_validation=True),
-    ):
-        # Fewer distinct points than clusters: `fill_empty` below takes care of them.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        run = KMeans(k, init=start, n_init=1, random_state=seed)
-        run.fit(P, sample_weight=sample_weight)
-    labels = fill_empty(P, run.labels_.astype(np.intp), k)
-    centres = centroids(P, labels, k, sample_weight)
-    square = distances(P, centres)
-    inertia = float(np.average(square[np.arange(labels.size), labels], weights=sample_weight))
-    inertia *= labels.size if sample_weight is None else float(sample_weight.sum())
-    score = CRITERIA[criterion](square, labels, sample_weight)
-    return inertia <= max_inertia, score, Assignment(labels, centres, inertia)
+def _seed(rng: np.random.RandomState) -> int:
+    return int(rng.randint(np.iinfo(np.int32).max))
+
+
+class _Points:
+    """Samples that k-means is run on, also stored component by component."""
+
+    def __init__(self, P: Floats, weight: Floats) -> None:
+        self.rows, self.columns = np.ascontiguousarray(P), np.ascontiguousarray(P.T)
+        self.weight = np.ascontiguousarray(weight, dtype=np.float64)
+
+    @cached_property
+    def tolerance(self) -> float:
+        """The squared movement of the centroids at which a run ends."""
+        return TOL * float(self.rows.var(axis=0).mean())
+
+    def distances(self, centres: Floats) -> Floats:
+        """Return squared distances to the centres."""
+        out = np.empty((self.rows.shape[0], centres.shape[0]))
+        square_distances(self.columns, centres, out)
+        return out
+
+
+def _chosen_centroids(points: _Points, k: int, seed: int) -> Floats:
+    """Return first centroids by k-means++, the same as scikit-learn's for the same seed."""
+    rng = np.random.RandomState(seed)
+    share = points.weight / points.weight.sum()
+    first = int(rng.choice(points.rows.shape[0], p=share))
+    random = rng.random_sample((k - 1, 2 + int(np.log(k))))
+    chosen = np.empty(k, dtype=np.intp)
+    first_centroids(points.columns, points.weight, first, random, chosen)
+    return points.rows[chosen]
+
+
+def _lloyd(points: _Points, centres: Floats) -> Ints:
+    """Return the labels to which Lloyd's iterations lead from given centroids.
+
+    As in scikit-learn, clusters that become empty get the samples farthest from their
+    centroids, and the last labels belong to the last centroids.
+    """
+    m, k = points.rows.shape[0], centres.shape[0]
+    parts = split(m, -(-m // PART))
+    labels = np.full(m, -1, dtype=np.intp)
+
+    def step(part: tuple[int, int]) -> tuple[Floats, Floats]:
+        sums, sizes = np.zeros_like(centres), np.zeros(k)
+        assign_nearest(
+            points.columns, points.rows, points.weight, centres, labels, sums, sizes, *part
+        )
+        return sums, sizes
+
+    for _ in range(MAX_ITERATIONS):
+        before = labels.copy()
+        pieces = map_parts(step, parts)
+        if np.array_equal(labels, before):
+            return labels
+        sums, sizes = pieces[0]
+        for more, number in pieces[1:]:
+            sums, sizes = sums + more, sizes + number
+        if not sizes.all():
+            _occupy(points, centres, labels, sums, sizes)
+        # What is still empty (there are fewer distinct samples than clusters) joins the largest.
+        empty = sizes <= 0
+        new = sums / np.where(empty, 1.0, sizes)[:, None]
+        new[empty] = new[sizes.argmax()]
+        movement = float(((new - centres) ** 2).sum())
+        centres = new
+        if movement <= points.tolerance:
+            break
+    map_parts(step, parts)
+    return labels
+
+
+def _occupy(points: _Points, centres: Floats, labels: Ints, sums: Floats, sizes: Floats) -> None:
+    """Move the samples farthest from their centroids to empty clusters, in sums and sizes."""
+    empty = np.flatnonzero(sizes == 0)
+    distance = ((points.rows - centres[labels]) ** 2).sum(axis=1)
+    if distance.max() == 0:
+        return
+    farthest = np.argpartition(distance, -empty.size)[: -empty.size - 1 : -1]
+    for cluster, sample in zip(empty, farthest, strict=True):
+        weight = points.weight[sample]
+        moved = points.rows[sample] * weight
+        sums[labels[sample]] -= moved
+        sizes[labels[sample]] -= weight
+        sums[cluster], sizes[cluster] = moved, weight

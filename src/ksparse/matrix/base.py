@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,13 +180,26 @@ class Matrix(ABC):
         return view
 
 
+class HasGram(Protocol):
+    """What Gram matrices are computed from, such as a `Matrix`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of samples and features."""
+        ...
+
+    def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
+        """Return the products of some features with others, or with each other."""
+        ...
+
+
 class GramCache:
     """Xc[:, A]' Xc[:, A] for sets A that overlap from call to call.
 
     At most `max_columns` columns are kept (or as many as one call asks for).
     """
 
-    def __init__(self, matrix: Matrix, max_columns: int = MAX_GRAM_COLUMNS) -> None:
+    def __init__(self, matrix: HasGram, max_columns: int = MAX_GRAM_COLUMNS) -> None:
         self.matrix = matrix
         self.max_columns = max_columns
         self._place = np.full(matrix.shape[1], -1, dtype=np.intp)
@@ -208,4 +221,18 @@ class GramCache:
             self._place[new] = np.arange(self._columns.size, self._columns.size + new.size)
             self._columns = np.concatenate([self._columns, new])
         place = self._place[columns]
-        return self._gram[np.ix_(place, place)]
+        return self._gram.take(place, axis=0).take(place, axis=1)
+
+    def within(self, features: Ints) -> GramCache:
+        """Return a view of this cache in which the given features are numbered from 0 on."""
+        return _Within(self, features)
+
+
+class _Within(GramCache):
+    """Gram matrices of some of the features of a cache."""
+
+    def __init__(self, cache: GramCache, features: Ints) -> None:
+        self._cache, self._features = cache, features
+
+    def __call__(self, columns: Ints) -> Floats:
+        return self._cache(self._features[columns])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._compile import compiled
-from ksparse._threads import map_parts, split
+from ksparse._threads import blas_threads, map_parts, split
 from ksparse.matrix.base import Floats, Ints, Matrix
 
 __all__ = ["SparseMatrix", "project_sparse"]
@@ -29,10 +29,22 @@ BLOCK_ENTRIES = 2**20
 # Products of features of which fewer than this share is stored are made from the entries alone
 # (on one core, as fast as dense ones at this share, and more than twice as fast at half of it),
 SPARSE_SHARE = 0.2
+# Products X'X V with many vectors, of data of which at least this share is stored, go through
+# dense blocks of rows (on one core, as fast at this share, and twice as fast at twice as much).
+DENSE_SHARE = 0.25
 # unless a variance is a smaller share than this of its squares: the difference would be rounding.
 LEAST_VARIANCE = 1e-4
 
 Array = NDArray[Any]
+
+
+@compiled
+def _longest(indptr: Array, i0: int, i1: int) -> int:
+    """Return the largest number of entries of a row."""
+    longest = 0
+    for i in range(i0, i1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
 
 
 @compiled
@@ -48,13 +60,18 @@ def _gather(
 ) -> None:
     """Add to out[i] the sum over the entries (i, j) of x_ij V[j], for rows j of V in use."""
     r = V.shape[1]
+    # The entries in use are found first, without a branch that would be guessed wrong.
+    here = np.empty(_longest(indptr, i0, i1) + 1, dtype=np.int64)
     for i in range(i0, i1):
+        n = 0
         for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            if used[j]:
-                x = np.float64(data[p])
-                for c in range(r):
-                    out[i, c] += x * V[j, c]
+            here[n] = p
+            n += used[indices[p]]
+        for q in range(n):
+            p = here[q]
+            j, x = indices[p], np.float64(data[p])
+            for c in range(r):
+                out[i, c] += x * V[j, c]
 
 
 @compiled
@@ -124,11 +141,15 @@ def _fill(
     indptr: Array, indices: Array, data: Array, place: Array, out: Floats, i0: int, i1: int
 ) -> None:
     """Put the entries of rows i0 to i1 in their places; place -1 is left out."""
+    here = np.empty(_longest(indptr, i0, i1) + 1, dtype=np.int64)
     for i in range(i0, i1):
+        n = 0
         for p in range(indptr[i], indptr[i + 1]):
-            c = place[indices[p]]
-            if c >= 0:
-                out[i - i0, c] += np.float64(data[p])
+            here[n] = p
+            n += place[indices[p]] >= 0
+        for q in range(n):
+            p = here[q]
+            out[i - i0, place[indices[p]]] += np.float64(data[p])
 
 
 @compiled
@@ -266,12 +287,24 @@ class SparseMatrix(Matrix):
             return self.correlate(self.project(W))
         V = W * self.factor[:, None]
         used, shift, weight = _nonzero_rows(V), self.mean @ V, self._row_weights()
-        d, r = V.shape
+        (m, d), r = self.shape, V.shape[1]
 
         def add(out: Floats, i0: int, i1: int) -> None:  # the last row holds the sums of R
             _scatter_normal(*self._arrays, V, used, shift, weight, out[:d], out[d], i0, i1)
 
-        both = _accumulate(self.X.indptr.size - 1, (d + 1, r), add)
+        def add_dense(out: Floats, i0: int, i1: int) -> None:
+            every, step = np.arange(d), max(1, BLOCK_ENTRIES // d)
+            for start in range(i0, i1, step):
+                stop = min(start + step, i1)
+                block = np.zeros((stop - start, d))
+                _fill(*self._arrays, every, block, start, stop)
+                R = (block @ V - shift) * weight[start:stop, None]
+                out[:d] += block.T @ R
+                out[d] += R.sum(axis=0)
+
+        dense = r > 1 and 2 * used.sum() > d and self.X.nnz >= DENSE_SHARE * m * d
+        with blas_threads(0):  # the parts have threads already
+            both = _accumulate(m, (d + 1, r), add_dense if dense else add)
         return (both[:d] - np.outer(self.mean, both[d])) * self.factor[:, None]
 
     def cluster_sums(self, labels: Ints, n_clusters: int) -> Floats:

@@ -53,7 +53,13 @@ class Counts(NamedTuple):
     after: int | None
 
 
-def choose_counts(matrix: Matrix, labels: Ints, settings: Settings, w_step: WStep) -> Counts:
+def choose_counts(
+    matrix: Matrix,
+    labels: Ints,
+    settings: Settings,
+    w_step: WStep,
+    judge: Judge | None = None,
+) -> Counts:
     """Return how many features the labels of the first start need, and how many to select.
 
     Parameters
@@ -66,13 +72,17 @@ def choose_counts(matrix: Matrix, labels: Ints, settings: Settings, w_step: WSte
         What was asked for.
     w_step : WStep
         How the W-step is solved in the loops.
+    judge : Judge, optional
+        A judge of the same data on the same halvings, which keeps what it has computed.
     """
     k = settings.n_clusters
-    needed = choose_n_features(matrix, labels, k, w_step)
+    if judge is None:
+        judge = Judge(matrix, k, np.random.RandomState(SEED))
+    needed = choose_n_features(matrix, labels, k, w_step, judge)
     asked, few = settings.n_features, settings.few
     if asked is None and settings.always:
         assert few is not None
-        asked = choose_n_features(matrix, labels, k, replace(w_step, selector=few))
+        asked = choose_n_features(matrix, labels, k, replace(w_step, selector=few), judge)
     if asked is None:
         return Counts(needed, None)
     if settings.always or asked < needed:
@@ -86,7 +96,9 @@ def _least_settled(matrix: Matrix, costs: Floats) -> int:
     return min(SETTLED, matrix.shape[0] // SAMPLES_EACH, allowed)
 
 
-def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WStep) -> int:
+def choose_n_features(
+    matrix: Matrix, labels: Ints, n_clusters: int, w_step: WStep, judge: Judge | None = None
+) -> int:
     """Return the smallest number of features that explains the clusters nearly as well as any.
 
     For the labels of the first start and a grid of numbers of features (5, 7, 9, 12, ... up
@@ -104,7 +116,8 @@ def choose_n_features(matrix: Matrix, labels: Ints, n_clusters: int, w_step: WSt
     n_steps = int(np.log(top / SMALLEST) / np.log(GROWTH)) + 1
     grid = {max(round(SMALLEST * GROWTH**i), n_free, 1) for i in range(n_steps)} | {top}
     counts = np.array(sorted(grid))
-    judge = Judge(matrix, n_clusters, np.random.RandomState(SEED))
+    if judge is None:
+        judge = Judge(matrix, n_clusters, np.random.RandomState(SEED))
     scores = judge.along(labels, w_step, counts.tolist())
     explained = np.array([score.explained.mean() for score in scores])
     # The first that is enough, plateau or not: with few features the loops find better labels

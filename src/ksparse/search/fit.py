@@ -166,11 +166,13 @@ def _fit_prepared(
             start = once("start", lambda: way.labels(data, start_rng) if made is None else made)
         return start if known is None else anchor(points, start, known.fitted, k, weight)
 
+    judge = Judge(matrix, k, np.random.RandomState(SEED)) if len(starts) > 1 else None
     counts = Counts(settings.n_features, None)
     if settings.eta is None and (settings.n_features is None or settings.few is not None):
         observer.on_step("number of features")
         first, w_step = start_labels(0), w_step_for(settings, 1)
-        counts = Counts(*once("count", lambda: choose_counts(matrix, first, settings, w_step)))
+        chosen = once("count", lambda: choose_counts(matrix, first, settings, w_step, judge))
+        counts = Counts(*chosen)
     problem = prepared.alternation(settings, w_step_for(settings, counts.in_loops))
 
     def finish(problem: Alternation, labels: Ints, certify: bool = False) -> Fit:
@@ -178,7 +180,6 @@ def _fit_prepared(
             problem, labels, settings.loop, rng, certify=certify, record=observer.record
         )
 
-    judge = Judge(matrix, k, np.random.RandomState(SEED)) if len(starts) > 1 else None
     if judge is not None:
         one_loop = partial(fit_labels, reassign=True)
         fit, tried, best = search(

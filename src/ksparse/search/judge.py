@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from ksparse._threads import blas_threads, map_parts
 from ksparse.core.targets import indicator_targets
 from ksparse.core.w_step import Problem, WStep, refit, solve_w_step, w_step_problem
 from ksparse.core.y_step import agreement, centroids, distances, margins_of
-from ksparse.matrix import Floats, Ints, Matrix, as_matrix, project_samples
+from ksparse.matrix import Floats, GramCache, Ints, Matrix, as_matrix, project_samples
 
 __all__ = ["Judge", "Scores", "mean_and_error"]
 
@@ -38,6 +37,9 @@ POOL, MAX_POOL = 5, 500
 # Few samples are halved more often, until about this many have been held out: which of them share
 # a half is chance, and then a large part of the answer.
 MIN_HALVINGS, MAX_HALVINGS, HELD_OUT = 2, 10, 1_000
+# How many numbers the features, and how many all Gram matrices, that are kept from one labeling to
+# the next may have.
+KEPT = 2**24
 
 Result = TypeVar("Result")
 
@@ -80,12 +82,65 @@ class _Half(NamedTuple):
     """Samples that are fitted and samples held out, with the features that may be selected."""
 
     matrix: Matrix
+    gram: GramCache
     labels: Ints
     targets: Floats
     costs: Floats
     test: Floats
     truth: Ints
     mass: Floats
+
+
+class _Features:
+    """Some of the features, as dense columns."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self.matrix = matrix
+        self.data = np.empty((matrix.shape[0], 0))
+        self._place = np.full(matrix.shape[1], -1, dtype=np.intp)
+
+    def missing(self, features: Ints) -> Ints:
+        """Return those of the features that are not here."""
+        return features[self._place[features] < 0]
+
+    def add(self, features: Ints) -> None:
+        """Read features that are not here."""
+        known = self.data.shape[1]
+        self.data = np.hstack([self.data, self.matrix.columns(features)])
+        self._place[features] = np.arange(known, known + features.size)
+
+    def of(self, samples: Ints, features: Ints, unit: Floats | None) -> Floats:
+        """Return features of some samples, divided by their `unit`."""
+        part = self.data.take(samples, axis=0).take(self._place[features], axis=1)
+        if unit is not None:
+            part /= unit[features]
+        return part
+
+
+class _Train(NamedTuple):
+    """The samples that are fitted in one half; what Gram matrices of features are made from."""
+
+    features: _Features
+    samples: Ints
+    unit: Floats | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.samples.size, self.features.matrix.shape[1]
+
+    def matrix(self, features: Ints) -> Matrix:
+        """Return these features, with the means that they have here."""
+        weight = self.features.matrix.sample_weight
+        return as_matrix(
+            self.features.of(self.samples, features, self.unit),
+            sample_weight=None if weight is None else weight[self.samples],
+        )
+
+    def gram(self, columns: Ints, others: Ints | None = None) -> Floats:
+        needed = columns if others is None else np.union1d(columns, others)
+        at = np.searchsorted(needed, columns) if others is not None else np.arange(columns.size)
+        matrix = self.matrix(needed)
+        return matrix.gram(at, None if others is None else np.searchsorted(needed, others))
 
 
 class Judge:
@@ -128,6 +183,7 @@ class Judge:
         self._spread = None
         if matrix.standardize:
             self._spread = [self._deviation(train) for train, _ in self.halves()]
+        self._forget()
 
     def __call__(self, labels: Ints, w_step: WStep, n_selected: int) -> Scores:
         """Return the scores of the labels."""
@@ -146,9 +202,8 @@ class Judge:
         """
 
         def score(half: _Half) -> list[tuple[float, float, float]]:
-            problem = w_step_problem(
-                half.matrix, half.labels, half.targets, replace(w_step, costs=half.costs)
-            )
+            step = replace(w_step, costs=half.costs)
+            problem = w_step_problem(half.matrix, half.labels, half.targets, step, half.gram)
             path = w_step.selector.select_path(problem, counts)
             return [_score(half, refit(problem, selected, w_step.ridge)) for selected in path]
 
@@ -174,7 +229,9 @@ class Judge:
 
         def of(half: _Half) -> Result:
             step = replace(w_step, costs=half.costs)
-            W = solve_w_step(half.matrix, half.labels, half.targets, step, certify=False)
+            W = solve_w_step(
+                half.matrix, half.labels, half.targets, step, gram=half.gram, certify=False
+            )
             return result(half, W.weights)
 
         return self._map(of, labels, w_step, n_features)
@@ -188,31 +245,50 @@ class Judge:
         n_features = max(1, n_features)
         size = min(POOL * n_features, n_features + MAX_POOL)
         pools = self._pools(labels, w_step, size)
-        union = np.unique(np.concatenate(pools))
-        data = self.matrix.columns(union)
+        self._keep(np.unique(np.concatenate(pools)))
         weight = self.matrix.sample_weight
 
-        def on_half(part: tuple[int, tuple[Ints, Ints], Ints]) -> Result:
-            i, (train, test), pool = part
-            places = np.searchsorted(union, pool)
-            unit = 1.0 if self._spread is None else self._spread[i][pool]
-            fitted = as_matrix(
-                data[np.ix_(train, places)] / unit,
-                sample_weight=None if weight is None else weight[train],
-            )
+        def on_half(part: tuple[_Train, GramCache, Ints, Ints]) -> Result:
+            train, gram, test, pool = part
+            fitted, given = train.matrix(pool), labels[train.samples]
             half = _Half(
                 fitted,
-                labels[train],
-                indicator_targets(labels[train], self.n_clusters, fitted.sample_weight),
+                gram.within(pool),
+                given,
+                indicator_targets(given, self.n_clusters, fitted.sample_weight),
                 w_step.costs[pool],
-                data[np.ix_(test, places)] / unit,
+                train.features.of(test, pool, train.unit),
                 labels[test],
                 np.ones(test.size) if weight is None else weight[test],
             )
             return function(half)
 
+        tests = [test for _, test in self.halves()]
         with blas_threads(0):  # halves are worked on at the same time
-            return map_parts(on_half, zip(count(), self.halves(), pools))
+            return map_parts(on_half, zip(self._train, self._grams, tests, pools, strict=True))
+
+    def _forget(self) -> None:
+        """Keep no features and no Gram matrices."""
+        self._features = _Features(self.matrix)
+        self._train = [
+            _Train(self._features, train, None if self._spread is None else self._spread[i])
+            for i, (train, _) in enumerate(self.halves())
+        ]
+        size = int(np.sqrt(KEPT / max(len(self._train), 1)))
+        self._grams = [GramCache(train, size) for train in self._train]
+
+    def _keep(self, features: Ints) -> None:
+        """Have these features at hand, as dense columns.
+
+        Labelings that are compared have most of them in common; where there are too many, all
+        from before are dropped.
+        """
+        new, known = self._features.missing(features), self._features.data
+        if known.size and known.size + new.size * known.shape[0] > KEPT:
+            self._forget()
+            new = features
+        if new.size:
+            self._features.add(new)
 
     def _pools(self, labels: Ints, w_step: WStep, size: int) -> list[Ints]:
         """Return for every half the features that may be selected on it.

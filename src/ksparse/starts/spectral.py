@@ -167,13 +167,13 @@ def _krylov(
         block = np.column_stack([block, offset])
     basis = _orthogonal_part(block, np.zeros((d, 0)))
     images = matrix.normal(basis)
-    newest, norm2 = basis.shape[1], -1.0
+    newest, norm2, small = basis.shape[1], -1.0, basis.T @ images
     for n_passes in range(1, MAX_PASSES + 1):
-        values, vectors = _rayleigh_ritz(basis, images)
+        values, vectors = _rayleigh_ritz(small)
         lead = vectors[:, :rank]
         residual = images @ lead - (basis @ lead) * values[:rank]
         worst = float((np.linalg.norm(residual, axis=0) / tol[:rank]).max())
-        before, norm2 = norm2, _largest_with(basis, images, offset, values)
+        before, norm2 = norm2, _largest_with(basis, small, offset, values)
         vectors_done = worst <= max(values[0], np.finfo(float).tiny)
         if n_passes == MAX_PASSES or (vectors_done and norm2 - before <= NORM_TOL * norm2):
             break
@@ -181,7 +181,9 @@ def _krylov(
         newest = new.shape[1]
         if newest == 0:  # the space is exhausted: the answer is exact
             break
-        basis, images = np.hstack([basis, new]), np.hstack([images, matrix.normal(new)])
+        image = matrix.normal(new)  # of `small`, only what is new is computed
+        small = np.block([[small, basis.T @ image], [new.T @ images, new.T @ image]])
+        basis, images = np.hstack([basis, new]), np.hstack([images, image])
     V = basis @ vectors[:, :rank]
     V *= np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
     s = np.sqrt(np.maximum(values[:rank], 0.0))
@@ -190,11 +192,14 @@ def _krylov(
     return U, s, V, norm2
 
 
-def _largest_with(basis: Floats, images: Floats, offset: Floats | None, values: Floats) -> float:
-    """Return the largest Ritz value of the operator plus the outer product of the offset."""
+def _largest_with(basis: Floats, small: Floats, offset: Floats | None, values: Floats) -> float:
+    """Return the largest Ritz value of the operator plus the outer product of the offset.
+
+    `small` is the operator in the basis.
+    """
     if offset is None:
         return max(float(values[0]), 0.0)
-    small, inner = basis.T @ images, basis.T @ offset
+    inner = basis.T @ offset
     return max(float(np.linalg.eigvalsh((small + small.T) / 2 + np.outer(inner, inner))[-1]), 0.0)
 
 
@@ -214,7 +219,6 @@ def _orthogonal_part(block: Floats, basis: Floats) -> Floats:
     return block
 
 
-def _rayleigh_ritz(basis: Floats, images: Floats) -> tuple[Floats, Floats]:
-    small = basis.T @ images
+def _rayleigh_ritz(small: Floats) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh((small + small.T) / 2)
     return values[::-1], vectors[:, ::-1]
