@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-numbers bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection fuzz pictures clean
 
 # What a user needs for the demo. Python compiles what is imported, and pip need not compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -154,6 +154,10 @@ bench-choices: .venv/dev
 	$(BIN)/python benchmarks/all_sets.py
 	$(BIN)/python benchmarks/choice.py
 	$(BIN)/python benchmarks/constants.py
+
+# How many clusters: recommendations, their cost, and the power of the test of separation.
+bench-numbers: .venv/dev
+	$(BIN)/python benchmarks/numbers.py
 
 # Up to a million samples, in memory and in files; give SIZES="10000 100000" for others.
 SIZES ?= 10000 100000 1000000

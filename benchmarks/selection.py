@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from common import FILES, folder, load, timed
-from ksparse import KSparse, choose_k, feature_path, stability_selection
+from ksparse import KSparse, feature_path, stability_selection
 from ksparse.metrics import adjusted_rand_score
 
 
@@ -53,17 +53,8 @@ def doublets_and_markers():
               f"| {found.expected_false['general']:.2g} |", flush=True)  # fmt: skip
 
 
-def numbers_of_clusters():
-    print("\n| data | true k | choices |\n|---|---|---|")
-    for name, cpm in (("scsim1", True), ("klein", False), ("5 cell lines", False)):
-        X, _, k, _ = load(name, cpm)
-        found = choose_k(X, range(1, k + 5), random_state=0)
-        print(f"| {name} | {k} | {found.choices} |", flush=True)
-
-
 if __name__ == "__main__":
     small, _, _, _ = load("klein")
     feature_path(small[:200], 3, n_features=[5, 10], random_state=0)  # compilation
     cost_of_the_path()
     doublets_and_markers()
-    numbers_of_clusters()

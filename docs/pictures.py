@@ -46,9 +46,11 @@ def numbers() -> None:
     X = log_normalise(data.counts)
     path = ks.feature_path(X, 4, labels=data.labels, random_state=0, verbose=1)
     path.plot()[0].figure.savefig(IMAGES / "path.png", dpi=110)
-    numbers = ks.choose_k(X, range(1, 9), random_state=0, n_jobs=2, verbose=1)
+    numbers = ks.choose_k(X, range(2, 9), methods=["silhouette"], random_state=0, verbose=1)
     print(path, numbers, sep="\n")
     numbers.plot()[0].figure.savefig(IMAGES / "clusters.png", dpi=110)
+    tested = ks.separation(X, numbers.labels[6])
+    tested.plot()[0].figure.savefig(IMAGES / "separation.png", dpi=110)
 
 
 if __name__ == "__main__":

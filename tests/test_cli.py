@@ -165,6 +165,7 @@ def test_results_are_not_overwritten_unless_asked(cells, results, tmp_path, caps
         (["simulate", "-o", "no/such/sim.h5ad"], "there is no folder no/such"),
         (["path", "CELLS", "-k", "3", "--genes", "9-5", "-o", "out"], "'9-5' runs backwards"),
         (["run", "CELLS", "-k", "x", "-o", "out"], "'x' is not a valid integer"),
+        (["run", "CELLS", "-k", "auto", "--known-column", "label", "-o", "out"], "auto knows no"),
         (["run", "CELLS", "-k", "3", "--genes", "few", "-o", "out"], "'few' is neither"),
         (["run", "CELLS", "-k", "3"], "Missing option '-o'"),
         (["run", "CELLS", "-o", "out"], "Missing option '-k'"),
@@ -315,6 +316,25 @@ def test_choose_k_recommends_a_number_and_the_next_command(cells, tmp_path, caps
     assert json.loads((tmp_path / "out" / "run.json").read_text())["results"]["recommended"] == 3
     assert names(tmp_path / "out") == ["choose_k.csv", "choose_k.png", "run.json"]
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == tried
+
+
+@pytest.mark.thorough
+def test_run_takes_the_number_that_choose_k_recommends(cells, tmp_path, capsys):
+    assert run("run", cells, "-k", "auto", "--genes", 12, "-o", tmp_path / "out") == 0
+    assert "in 3 clusters of " in capsys.readouterr().out
+    account = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert account["parameters"]["n_clusters"] == 3
+    assert account["notes"][0].startswith("k = 3: all 3 pairs of clusters are separated")
+    assert "-k auto" in account["command"]
+
+
+@pytest.mark.thorough
+def test_run_says_that_there_is_one_cluster(tmp_path, capsys):
+    one = ks.simulate.simulate_counts(150, 100, 1, random_state=0).to_anndata()
+    one.write_h5ad(tmp_path / "one.h5ad")
+    assert run("run", tmp_path / "one.h5ad", "-k", "auto", "-o", tmp_path / "out") == 2
+    assert "give a number with -k to cluster these cells" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.thorough

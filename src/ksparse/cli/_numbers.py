@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ksparse._errors import InputError, Term
 from ksparse._tables import render
 from ksparse._threads import limited_threads
 from ksparse.cli import _jobs as jobs
@@ -25,7 +26,7 @@ from ksparse.cli._steps import Steps, command_line, noted
 from ksparse.cli._words import say
 from ksparse.io.files import write_csv
 
-__all__ = ["choose_k_command", "path_command"]
+__all__ = ["choose_k_command", "choose_number", "path_command"]
 
 
 @app.command("path", short_help="Compare numbers of genes.")
@@ -151,6 +152,32 @@ def choose_k_command(**options: Any) -> None:
     if result.recommended is not None and result.recommended > 1:
         more = ["-k", result.recommended, *source.words(), "-o", "results"]
         say(f"Next: {command_line('run', [source.path], more)}")
+
+
+def choose_number(
+    opened: jobs.Opened, steps: Steps, n_features: int | str, seed: int, scale: bool
+) -> int:
+    """Return the number of clusters that is recommended, and note why.
+
+    Raises InputError where the cells are one cluster.
+    """
+    from ksparse import tl
+
+    source = opened.source
+    with steps.step("choose_k", "numbers of clusters"):
+        number = tl.choose_k(
+            opened.adata, layer=source.layer, mask_var=opened.mask,
+            normalize=source.normalization, restrict_to=opened.restrict_to,
+            n_features=n_features, scale=scale, random_state=seed, verbose=1,
+        )  # fmt: skip
+    if number.recommended is None or number.recommended < 2:
+        raise InputError(
+            f"{number.sentence} Nothing is to be clustered: give a number with ",
+            Term("n_clusters"), " to cluster these cells all the same.",
+        )  # fmt: skip
+    opened.notes.append(number.sentence)
+    steps.log(number.sentence)
+    return number.recommended
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:

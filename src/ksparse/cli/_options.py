@@ -13,6 +13,7 @@ from ksparse.cli._jobs import Source
 
 __all__ = [
     "CHECK",
+    "CLUSTERS",
     "GENES",
     "GROUPS",
     "NUMBERS",
@@ -43,6 +44,19 @@ class Genes(click.ParamType):  # type: ignore[type-arg]
             return int(value)
         except ValueError:
             self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
+
+
+class Clusters(click.ParamType):  # type: ignore[type-arg]
+    """A number of clusters, at least two, or "auto"."""
+
+    name = "integer|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        """Return the value of the option."""
+        if value == "auto":
+            return value
+        number: int = click.IntRange(min=2).convert(value, param, ctx)
+        return number
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -84,7 +98,7 @@ class Groups(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-GENES, GROUPS, NUMBERS = Genes(), Groups(), Numbers()
+CLUSTERS, GENES, GROUPS, NUMBERS = Clusters(), Genes(), Groups(), Numbers()
 PATH = click.Path(path_type=Path)
 input_argument = click.argument("input", type=PATH)
 

@@ -11,7 +11,9 @@ import click
 from ksparse._threads import limited_threads
 from ksparse.cli import _jobs as jobs
 from ksparse.cli._app import app
+from ksparse.cli._numbers import choose_number
 from ksparse.cli._options import (
+    CLUSTERS,
     GENES,
     GROUPS,
     PATH,
@@ -36,7 +38,11 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
 @app.command(short_help="Cluster cells and select genes; write tables, AnnData and a report.")
 @input_argument
 @click.option(
-    "-k", "--clusters", type=click.IntRange(min=2), required=True, help="How many clusters."
+    "-k",
+    "--clusters",
+    type=CLUSTERS,
+    required=True,
+    help="How many clusters; auto: as many as choose-k recommends.",
 )
 @click.option(
     "--genes", type=GENES, default="auto", show_default=True, help="How many genes to select."
@@ -83,11 +89,14 @@ def run(**options: Any) -> None:
     \b
     Examples:
       ksparse run cells.h5ad -k 9 --genes 100 -o results/
+      ksparse run cells.h5ad -k auto -o results/
       ksparse run filtered_feature_bc_matrix/ -k 12 --min-cells 10 --unique-names -o pbmc/
       ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
       ksparse run results/result.h5ad -k 3 --restrict-to ksparse=0,2 -o finer/
       ksparse run cells.h5ad -k 9 --known-column cell_type -o typed/
     """
+    if options["clusters"] == "auto" and options["known_column"] is not None:
+        raise click.UsageError("-k auto knows no labels: give a number with --known-column.")
     if options["with_path"] and options["known_column"] is not None:
         raise click.UsageError("--path does not keep known labels: leave out --known-column or it.")
     source, steps = source_of(options), options["checkpoint"]
@@ -113,11 +122,14 @@ def cluster_and_write(
         words += [flag, options[name]] if options[name] != default else []
     words += ["--seed", options["seed"], "-o", options["output"]]
     command = command_line("run", [data], words)
-    n_steps = 5 + bool(options["with_path"])
+    n_steps = 5 + bool(options["with_path"]) + (options["clusters"] == "auto")
     with limited_threads(options["threads"]), Steps(n_steps, options["verbose"]) as steps:
         opened = jobs.open_source(source, steps)
+        k = options["clusters"]
+        if k == "auto":
+            k = choose_number(opened, steps, options["genes"], options["seed"], options["scale"])
         scores = jobs.cluster(
-            opened, steps, options["clusters"], options["genes"], options["seed"],
+            opened, steps, k, options["genes"], options["seed"],
             with_path=options["with_path"], layout=options["layout"], scale=options["scale"],
             max_labels=options["max_labels"], checkpoint=options.get("checkpoint"),
         )  # fmt: skip
