@@ -157,7 +157,7 @@ bench-choices: .venv/dev
 
 # How many clusters: recommendations, their cost, and the power of the test of separation.
 bench-numbers: .venv/dev
-	$(BIN)/python benchmarks/numbers.py
+	$(BIN)/python benchmarks/cluster_numbers.py
 
 # Up to a million samples, in memory and in files; give SIZES="10000 100000" for others.
 SIZES ?= 10000 100000 1000000

@@ -1,6 +1,6 @@
 """How many clusters: what choose_k recommends, what it costs, and what the test of separation sees.
 
-python benchmarks/numbers.py [sets] [simulated] [power] [cost]
+python benchmarks/cluster_numbers.py [sets] [simulated] [power] [cost]
 """
 
 from __future__ import annotations
