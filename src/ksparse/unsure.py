@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -17,23 +14,22 @@ from ksparse.core.selectors import SELECTORS
 from ksparse.core.y_step import distances
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.data import row_results
-from ksparse.params import check_count, read_inputs
+from ksparse.params import check_integer, is_number, read_inputs
 from ksparse.search.fit import w_step_for
 from ksparse.search.folds import calibrate
+from ksparse.search.settings import Settings
 
 __all__ = ["UnsureMixin", "check_level", "warn_small"]
 
 Array = NDArray[Any]
 
-# So many features each fold selects at most, unless more are asked for.
-MAX_FEATURES = 100
 # The share of samples that must be where the model places them, in the data that were fitted.
 AGREED = 0.99
 
 
 def check_level(name: str, value: Any) -> float:
     """Return a level between 0 and 1; raise InputError for anything else."""
-    if isinstance(value, Real) and not isinstance(value, bool | np.bool_) and 0 < value < 1:
+    if is_number(value) and 0 < value < 1:
         return float(value)
     raise InputError(
         Term(name, value), " must be a number between 0 and 1, such as 0.1: the share of samples "
@@ -53,6 +49,13 @@ def warn_small(sizes: Array, name: str, alpha: float, stacklevel: int) -> None:
         )  # fmt: skip
 
 
+def _n_features(n_features: Any, settings: Settings) -> int:
+    """Return how many features each fold selects, of those that may be."""
+    costs = settings.costs
+    n = check_integer("n_features", n_features, 1)
+    return max(min(n, int(np.isfinite(costs).sum())), int((costs == 0).sum()))
+
+
 class UnsureMixin:
     """Calibration, p-values and prediction sets of `KSparse`."""
 
@@ -61,7 +64,6 @@ class UnsureMixin:
     weights_: Array
     mean_: Floats
     scale_: Floats
-    explained_: float
     n_features_selected_: int
     n_features_in_: int
     calibration_: dict[str, Array]
@@ -70,7 +72,7 @@ class UnsureMixin:
         raise NotImplementedError  # the estimator's
 
     def calibrate(
-        self, X: Any, sample_weight: ArrayLike | None = None, *, n_features: int | None = None
+        self, X: Any, sample_weight: ArrayLike | None = None, *, n_features: int | None = 100
     ) -> Self:
         """Learn how far samples are from their own cluster, for `predict_set`.
 
@@ -91,10 +93,10 @@ class UnsureMixin:
         sample_weight : array-like, optional
             The weights that were given to `fit`. Samples of weight 0 have no part; all others
             count once, so that what is promised holds for samples as they were drawn.
-        n_features : int, optional
-            How many features each fold selects: by default as many as the model has, but at most
-            100. With more, samples of another kind can be told by other features than those that
-            tell the clusters apart.
+        n_features : int or None, default=100
+            How many features each fold selects (all that may be selected, if these are fewer).
+            None: as many as the model has. More features see more kinds of samples that are none
+            of the clusters: these may differ where the clusters do not.
 
         Returns
         -------
@@ -127,14 +129,11 @@ class UnsureMixin:
         if not hasattr(self, "known_classes_"):
             self._check_same(X)
         settings = inputs.settings
-        if n_features is None:
-            n = max(min(self.n_features_selected_, MAX_FEATURES), int((settings.costs == 0).sum()))
-        else:
-            n = check_count(n_features, settings.costs)
-        w_step, ball = w_step_for(settings, n), params["ball"]
-        forward = math.isfinite(self.explained_)
-        if forward or (w_step.selector.balls is not None and ball not in w_step.selector.balls):
-            w_step = w_step_for(settings, n, SELECTORS["forward"])
+        n = _n_features(self.n_features_selected_ if n_features is None else n_features, settings)
+        selector = settings.selector
+        if selector.balls is not None and params["ball"] not in selector.balls:
+            selector = SELECTORS["forward"]  # the ball of the fit has no selection
+        w_step = w_step_for(settings, n, selector)
         labels = self.labels_.astype(np.intp)
         labels = labels if inputs.fitted is None else labels[inputs.fitted]
         found = calibrate(inputs.matrix, labels, len(self.centroids_), w_step)
@@ -156,9 +155,8 @@ class UnsureMixin:
         check_is_fitted(self)
         if not hasattr(self, "calibration_"):
             raise InputError(
-                Term(name), " needs a calibration, and the model has none: call ",
-                Term("calibrate first", text="calibrate(X)"), " with the data that were fitted, "
-                "or fit again.",
+                Term(name), " needs a calibration, which the model does not have: call ",
+                Term("calibrate(X)"), " with the data that were fitted, or fit again and do so.",
             )  # fmt: skip
         return Calibration(**self.calibration_)
 

@@ -8,8 +8,8 @@ held out from it: these had no more part in the yardstick than the new sample ha
 The score of a sample x and a cluster c is the sum of two squared Mahalanobis distances, each
 with the covariance within clusters, which all clusters share (so that small ones have one, too):
 in the projection, where clusters are far apart, and among all selected features, because a
-sample of another kind may be projected near a centroid by chance. Each is divided by the distance
-that 90 % of the cluster's own samples do not exceed, so that both have the same say.
+sample of another kind may be projected near a centroid by chance. Each is divided by its spread among the cluster's own samples
+(from the median to the 90 % quantile), so that both have the same say.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["Calibration", "Yardstick", "fit_yardstick", "n_needed", "p_values", 
 
 # Ridge of variances and of the covariance in the projection, relative to their mean.
 RIDGE = 0.1
-# The share of a cluster's own samples whose distances are the unit.
-USUAL = 0.9
+# The unit of distances is the difference of these quantiles among a cluster's own samples.
+MIDDLE, FAR = 0.5, 0.9
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
@@ -152,7 +152,8 @@ def fit_yardstick(
     for part, square in enumerate(own):
         for c in range(n_clusters):
             here = square[labels == c]
-            units[c, part] = np.quantile(here if here.size else square, USUAL)
+            low, high = np.quantile(here if here.size else square, (MIDDLE, FAR))
+            units[c, part] = high - low
         # A cluster of equal samples has no distances of its own.
         units[:, part] = np.maximum(units[:, part], max(1e-3 * units[:, part].mean(), SMALLEST))
     return Yardstick(features, mean, axes, centres, units)
@@ -197,9 +198,7 @@ def _squares(points: Floats, centres: Floats) -> tuple[Floats, Floats]:
     return distances(points[:, :k], centres[:, :k]), distances(points[:, k:], centres[:, k:])
 
 
-def stack(
-    yardsticks: list[Yardstick], scores: Floats, fold: Ints, cluster: Ints
-) -> Calibration:
+def stack(yardsticks: list[Yardstick], scores: Floats, fold: Ints, cluster: Ints) -> Calibration:
     """Return yardsticks of any numbers of features, and the scores of samples, as arrays."""
     n, p = len(yardsticks), max(max(one.features.size for one in yardsticks), 1)
     k = len(yardsticks[0].units)
