@@ -8,8 +8,8 @@ held out from it: these had no more part in the yardstick than the new sample ha
 The score of a sample x and a cluster c is the sum of two squared Mahalanobis distances, each
 with the covariance within clusters, which all clusters share (so that small ones have one, too):
 in the projection, where clusters are far apart, and among all selected features, because a
-sample of another kind may be projected near a centroid by chance. Each is divided by its spread among the cluster's own samples
-(from the median to the 90 % quantile), so that both have the same say.
+sample of another kind may be projected near a centroid by chance. Each is divided by its spread among the cluster's own samples (from the median to the
+90 % quantile), so that both have the same say.
 """
 
 from __future__ import annotations
@@ -154,8 +154,9 @@ def fit_yardstick(
             here = square[labels == c]
             low, high = np.quantile(here if here.size else square, (MIDDLE, FAR))
             units[c, part] = high - low
-        # A cluster of equal samples has no distances of its own.
-        units[:, part] = np.maximum(units[:, part], max(1e-3 * units[:, part].mean(), SMALLEST))
+    # Equal samples have no spread: a small share of what is between clusters stands for it.
+    between = [square.mean() for square in _squares(centres, centres)]
+    units = np.maximum(units, [1e-6 * square if square > 0 else 1.0 for square in between])
     return Yardstick(features, mean, axes, centres, units)
 
 
