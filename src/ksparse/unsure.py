@@ -82,9 +82,9 @@ class UnsureMixin:
         found with all samples). Of more than 5,000 samples 5,000 are used, of large clusters as
         many of each.
 
-        It is not part of `fit`, because it costs five W-steps and one more pass over the data: a
-        few percent of a fit from several starts, but as much as the loops of one from a single
-        start, and it makes saved models larger.
+        It is not part of `fit`, because it costs five W-steps and more passes over the data: 4 to
+        13 % of a fit from several starts, but up to 40 % of one from a single start (measured on
+        four sets of 259 to 8,617 cells). It makes saved models 0.3 MB larger.
 
         Parameters
         ----------
