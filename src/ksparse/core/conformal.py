@@ -236,11 +236,11 @@ def p_values(Z: Floats, columns: Ints, calibration: Calibration) -> Floats:
     counts = np.zeros((len(Z), sizes.size))
     for f in range(len(calibration.units)):
         mean, axes = calibration.mean[f], calibration.axes[f]
-        place = np.searchsorted(columns, calibration.features[f]).clip(max=columns.size - 1)
-        here = columns[place] == calibration.features[f]
-        yardstick = Yardstick(place[here], mean[here], axes[here], calibration.centres[f],
+        here = np.isin(calibration.features[f], columns)
+        place = np.searchsorted(columns, calibration.features[f][here])
+        yardstick = Yardstick(place, mean[here], axes[here], calibration.centres[f],
                               calibration.units[f])  # fmt: skip
-        scores = yardstick.scores(Z[:, place[here]])
+        scores = yardstick.scores(Z[:, place])
         for c in range(sizes.size):
             held_out = (calibration.fold == f) & (calibration.cluster == c)
             known = np.sort(calibration.scores[held_out])
