@@ -24,7 +24,7 @@ NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
-ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "io"}
+ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "unsure", "io"}
 PANEL = {*SELECTION, "selection", "estimator"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
@@ -47,7 +47,8 @@ ALLOWED = {
     "presets": {"params"},
     "io": IO,
     "selection": SELECTION,
-    "prediction": {*NUMERICS, "io"},
+    "unsure": {*SEARCH, "params"},
+    "prediction": {*NUMERICS, "unsure", "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
     "balls": {"core"},

@@ -361,12 +361,12 @@ class KSparse(
         """Set the fitted attributes, clusters in their final order; return the projection."""
         fit, dtype = result.fit, inputs.X.dtype
         projection, order = fit.projection, labelled.order
-        k = order.size
-        axes = np.arange(projection.weights.shape[1])
+        k, axes = order.size, np.arange(projection.weights.shape[1])
         if inputs.settings.targets.axis_per_cluster and axes.size >= k:
             axes[:k] = order  # every cluster has an axis of its own
         self.labels_ = labelled.labels.astype(np.int32)
-        self.__dict__.pop("known_classes_", None)  # of an earlier fit
+        for name in ("known_classes_", "calibration_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if (known := inputs.settings.known) is not None:
             self.known_classes_ = known.of_clusters(order)
         self.weights_ = projection.weights[:, axes].astype(dtype)

@@ -16,6 +16,7 @@ from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import columns_in_memory, is_stored
+from ksparse.unsure import UnsureMixin
 
 __all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
 
@@ -82,22 +83,16 @@ def _warn_unconverged(*text: str | Term) -> None:
     warn(*text, category=UnmetWarning, stacklevel=6)
 
 
-class PredictionMixin:
+class PredictionMixin(UnsureMixin):
     """Projection and prediction from the fitted attributes of `KSparse`."""
 
-    labels_: Array
-    weights_: Array
-    centroids_: Array
     feature_importances_: Array
     memberships_: Array
     membership_log_odds_: Array
     membership_centroids_: Array
     max_labels: int
-    mean_: Floats
-    scale_: Floats
     _spread: float
     memory_limit: Any
-    n_features_in_: int
     feature_names_in_: Array
 
     def _get_support_mask(self) -> Array:
@@ -165,11 +160,9 @@ class PredictionMixin:
         return columns_in_memory(X, chosen)
 
     def _distances(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        projected = self._project(self._validate(X, reset=False))
-        return distances(projected, self.centroids_.astype(np.float64))
+        return distances(self._project(X), self.centroids_.astype(np.float64))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, unassigned: float | None = None) -> Array:
         """Return the cluster of each sample: that of the nearest centroid in the projection.
 
         A sample whose label was known to `fit` may be nearer to another centroid than to that of
@@ -179,12 +172,20 @@ class PredictionMixin:
         ----------
         X : array-like or sparse matrix, samples x features
             Samples, old or new.
+        unassigned : float, optional
+            Level at which samples that resemble no cluster are not assigned (their `predict_set`
+            is empty): about that share of the samples of every cluster is not, and as many of
+            another kind as the features can tell apart from all clusters. Needs `calibrate`.
 
         Returns
         -------
         ndarray of int, one per sample
+            -1 for samples that are not assigned.
         """
-        return self._distances(X).argmin(axis=1).astype(np.int32)
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        labels = self._distances(X).argmin(axis=1).astype(np.int32)
+        return labels if unassigned is None else self._mark_unassigned(X, labels, unassigned)
 
     def predict_proba(self, X: Any) -> Array:
         """Return soft assignments: how near a sample is to each centroid, relative to the others.
@@ -202,7 +203,8 @@ class PredictionMixin:
         ndarray, samples x clusters
             Rows sum to 1; the largest entry is the cluster that `predict` gives.
         """
-        return soft_assignment(self._distances(X), self._spread)
+        check_is_fitted(self)
+        return soft_assignment(self._distances(self._validate(X, reset=False)), self._spread)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean margin of the samples in the projection: how far apart clusters are.

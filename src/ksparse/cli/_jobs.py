@@ -28,6 +28,7 @@ from ksparse.scverse.fields import (
     is_clustered,
     is_taken,
     read_margins,
+    read_set_sizes,
     write_filter,
 )
 from ksparse.scverse.labels import MAX_CLASSES, group_order, label_column, part_of
@@ -225,7 +226,7 @@ def _filter_genes(adata: Any, source: Source, part: Part | None) -> int:
 def cluster(
     opened: Opened, steps: Steps, n_clusters: int, n_features: int | str, seed: int,
     *, with_path: bool = False, layout: str = "tsne", scale: bool = False, max_labels: int = 1,
-    checkpoint: Path | None = None,
+    checkpoint: Path | None = None, calibrate: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """Fit, rank genes, lay out cells; return scores if there are labels."""
     from ksparse import tl
@@ -238,6 +239,7 @@ def cluster(
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint, key_added=KEY,
+                   calibrate=calibrate,
                    known_labels=source.known_column, **options)  # fmt: skip
         taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
         tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
@@ -296,6 +298,9 @@ def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     margins = ("" if np.isnan(margin) else f"{margin:.4f}" for margin in read_margins(adata, KEY))
     clusters, grouped = label_column(adata, KEY)
     columns: list[Any] = [adata.obs_names, np.where(grouped, clusters, ""), margins]
+    if (sizes := read_set_sizes(adata, KEY)) is not None:
+        header.append("set_size")
+        columns.append(sizes)
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)

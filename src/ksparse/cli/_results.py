@@ -42,6 +42,13 @@ __all__ = ["predict", "report"]
     show_default=True,
     help="Share of the selected genes that INPUT must have.",
 )
+@click.option(
+    "--unassigned",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="ALPHA",
+    help="Leave cells unassigned that resemble no cluster, and about this share of all others; "
+    "for a MODEL of `ksparse run --calibrate`.",
+)
 @out_option()
 @click.option(
     "--normalize",
@@ -61,6 +68,7 @@ def predict(model: Path, **options: Any) -> None:
     \b
     Examples:
       ksparse predict results/result.h5ad new_cells.h5ad -o placed/
+      ksparse predict results/result.h5ad new_cells.h5ad --unassigned 0.1 -o placed/
     """
     from ksparse import tl
 
@@ -70,6 +78,7 @@ def predict(model: Path, **options: Any) -> None:
     names = ("clusters.csv", "result.h5ad", "run.json")
     words = [*source.words("normalize"), "--normalize", source.normalize]
     words += ["--min-share", options["min_share"]]
+    words += [] if options["unassigned"] is None else ["--unassigned", options["unassigned"]]
     with new_folder(options["output"], names, options["force"]) as folder:
         with limited_threads(options["threads"]), Steps(4, options["verbose"]) as steps:
             fitted = jobs.read_file(model, source.check)
@@ -82,7 +91,7 @@ def predict(model: Path, **options: Any) -> None:
             with steps.step("predict", "placing cells"), noted() as notes:
                 tl.predict(
                     fitted, adata, layer=source.layer, min_share=options["min_share"],
-                    normalize=source.normalization,
+                    normalize=source.normalization, unassigned=options["unassigned"],
                 )  # fmt: skip
             opened.notes += notes
             with steps.step("write", "writing"):

@@ -71,6 +71,11 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
     "clusters.",
 )
 @click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Prepare `ksparse predict --unassigned`, which finds cells that resemble no cluster.",
+)
+@click.option(
     "--checkpoint",
     type=PATH,
     metavar="DIR",
@@ -116,8 +121,9 @@ def cluster_and_write(
     `data` is the file in the account of the run.
     """
     words = ["-k", options["clusters"], "--genes", options["genes"], *source.words()]
-    for flag, name in (("--path", "with_path"), ("--scale", "scale")):
-        words += [flag] * bool(options[name])
+    for flag, name in (("--path", "with_path"), ("--scale", "scale"),
+                       ("--calibrate", "calibrate")):  # fmt: skip
+        words += [flag] * bool(options.get(name))
     for flag, name, default in (("--layout", "layout", "tsne"), ("--max-labels", "max_labels", 1)):
         words += [flag, options[name]] if options[name] != default else []
     words += ["--seed", options["seed"], "-o", options["output"]]
@@ -132,6 +138,7 @@ def cluster_and_write(
             opened, steps, k, options["genes"], options["seed"],
             with_path=options["with_path"], layout=options["layout"], scale=options["scale"],
             max_labels=options["max_labels"], checkpoint=options.get("checkpoint"),
+            calibrate=bool(options.get("calibrate")),
         )  # fmt: skip
         hidden = ("input", "force", "checkpoint")
         reported = {name: value for name, value in options.items() if name not in hidden}

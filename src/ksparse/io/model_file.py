@@ -37,6 +37,7 @@ from ksparse.params import DEFAULTS
 __all__ = [
     "LOOPS",
     "STARTS",
+    "check_calibration",
     "check_fitted",
     "read_model",
     "read_model_file",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 ENCODING, VERSION = "ksparse-model", 1
+SMALLEST = float(np.finfo(np.float64).tiny)
 # All that a fitted model has besides its parameters.
 FITTED = (
     "labels_", "weights_", "l1_weights_", "centroids_", "known_classes_", "memberships_",
@@ -52,7 +54,7 @@ FITTED = (
     "feature_importances_", "eta_", "gap_",
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
     "n_features_in_", "feature_names_in_", "explained_", "explained_bound_", "_spread",
-    "_sklearn_output_config",
+    "_sklearn_output_config", "calibration_",
 )  # fmt: skip
 # What they must be. Those that are optional are not in every model, or need not be.
 RULES = {
@@ -86,6 +88,14 @@ STARTS = {"start": Rule("text", ("starts",)), "score": Rule("number", ("starts",
           "score_se": Rule("number", ("starts",), finite=False),
           "n_features": Rule("count", ("starts",)), "n_loops": Rule("count", ("starts",)),
           "chosen": Rule("flag", ("starts",))}  # fmt: skip
+CALIBRATION = {"features": Rule("count", ("folds", "selected")),
+               "mean": Rule("number", ("folds", "selected")),
+               "axes": Rule("number", ("folds", "selected", "axes")),
+               "centres": Rule("number", ("folds", "clusters", "axes")),
+               "units": Rule("number", ("folds", "clusters", "two parts"), least=SMALLEST),
+               "scores": Rule("number", ("calibrated",), least=0),
+               "fold": Rule("count", ("calibrated",)),
+               "cluster": Rule("count", ("calibrated",))}  # fmt: skip
 TABLES = {"history_": LOOPS, "starts_": STARTS}
 TEXT = "model.json"
 DATE = (1980, 1, 1, 0, 0, 0)  # the first that zip knows
@@ -131,6 +141,8 @@ def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
     for name, rules in TABLES.items():
         if fitted.get(name) is not None:
             check_stored(check_mapping(name, fitted[name]), rules, sizes, within=f"{name}.")
+    if fitted.get("calibration_") is not None:
+        check_calibration(fitted["calibration_"], sizes["clusters"], sizes["features"])
     if sizes["clusters"] > n_clusters:
         raise UnsoundError(f"centroids_ is of {sizes['clusters']} clusters, which should be <= "
                            f"{n_clusters}")  # fmt: skip
@@ -148,6 +160,22 @@ def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
     if output is not None:
         output = check_mapping("_sklearn_output_config", output)
         check_stored(output, {name: Rule("text") for name in output}, {})
+
+
+def check_calibration(
+    stored: Any, n_clusters: int, n_features: int, within: str = "calibration_."
+) -> None:
+    """Raise UnsoundError if a stored calibration cannot be computed with."""
+    sizes = {"clusters": n_clusters, "two parts": 2}
+    check_stored(check_mapping(within[:-1], stored), CALIBRATION, sizes, within=within)
+    if sizes["axes"] != n_clusters + sizes["selected"]:
+        raise UnsoundError(f"{within}axes is of {sizes['axes']} axes, which should be "
+                           f"{n_clusters + sizes['selected']}")  # fmt: skip
+    ends = {"features": n_features, "fold": sizes["folds"], "cluster": n_clusters}
+    for name, end in ends.items():
+        if np.max(stored[name]) >= end:
+            raise UnsoundError(f"{within}{name} holds {np.max(stored[name])}, which should be < "
+                               f"{end}")  # fmt: skip
 
 
 def _check_classes(classes: Any, n_clusters: int) -> None:

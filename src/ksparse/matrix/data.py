@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ksparse.matrix.base import Floats, Ints
 from ksparse.matrix.blocks import Blocks
-from ksparse.matrix.sources import as_data
+from ksparse.matrix.sources import as_data, check_finite_block
 
 __all__ = [
     "column_blocks",
@@ -27,6 +27,7 @@ __all__ = [
     "open_matrix",
     "pick_columns",
     "reduce_rows",
+    "row_results",
     "row_sums",
     "scale_rows",
     "stored_values",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 Step = Callable[[Any], Any]
+# Rows that are worked on at a time.
+ROWS = 4096
 
 
 def open_matrix(X: Any, memory_limit: Any = None) -> Any:
@@ -76,6 +79,29 @@ def take_rows(
     if rows is None:
         return step(X)
     return step((X.tocsr() if sp.issparse(X) else X)[rows])
+
+
+def row_results(
+    X: Any, columns: Ints, work: Callable[..., Floats], shared: Sequence[Any], width: int
+) -> Floats:
+    """Return `work(Z, *shared)`, rows x width, where Z has some columns of a few rows, dense."""
+    out = np.empty((X.shape[0], width))
+    if isinstance(X, Blocks):
+        results = X.pick(columns).results(_on_finite, (work, tuple(shared)))
+        for (start, stop), part in zip(X.bounds, results, strict=True):
+            out[start:stop] = part
+        return out
+    X = pick_columns(X, columns)
+    X = X.tocsr() if sp.issparse(X) else X
+    for start in range(0, X.shape[0], ROWS):
+        rows = slice(start, start + ROWS)
+        out[rows] = work(dense(X[rows]).astype(np.float64), *shared)
+    return out
+
+
+def _on_finite(block: Any, work: Callable[..., Floats], shared: Sequence[Any]) -> Floats:
+    check_finite_block(block)
+    return work(dense(block).astype(np.float64), *shared)
 
 
 # Sums over the data --------------------------------------------------------------------------

@@ -33,6 +33,7 @@ __all__ = [
     "check_data",
     "check_distinct_rows",
     "check_finite",
+    "check_finite_block",
     "check_sample_weight",
     "check_stored_values",
     "check_table",
@@ -123,9 +124,14 @@ def project_samples(X: Any, mean: Floats, factor: Floats, W: NDArray[Any]) -> Fl
 
 
 def _project_checked(block: Any, mean: Floats, factor: Floats, W: NDArray[Any]) -> Floats:
+    check_finite_block(block)
+    return project_block(block, mean, factor, W)
+
+
+def check_finite_block(block: Any) -> None:
+    """Raise InputError if a block in memory holds NaN or infinity."""
     if not np.isfinite(_block_largest(block)):
         raise InputError("X contains NaN or infinity: remove or impute them.")
-    return project_block(block, mean, factor, W)
 
 
 class Data(NamedTuple):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = [
+    "CALIBRATION",
     "Part",
     "check_free",
     "clustered_cells",
@@ -41,6 +42,7 @@ __all__ = [
     "read_margins",
     "read_projection",
     "read_selected",
+    "read_set_sizes",
     "read_sizes",
     "write_cells",
     "write_contributions",
@@ -49,6 +51,7 @@ __all__ = [
     "write_layout",
     "write_memberships",
     "write_ranking",
+    "write_sets",
 ]
 
 Array = NDArray[Any]
@@ -57,13 +60,16 @@ Array = NDArray[Any]
 # W (varm) and the record (uns) are under the key itself.
 MARGIN, LOG_ODDS, CLUSTERED = "_margin", "_log_odds", "_clustered"
 SELECTED, WEIGHT = "_selected", "_weight"
+# Of new cells: p-values, and how many clusters cannot be excluded. The name of cells without any.
+P_VALUES, SET_SIZE, UNASSIGNED = "_p_values", "_set_size", "unassigned"
+CALIBRATION = "_calibration"
 MEMBERSHIPS, CONTRIBUTION, FILTER = "_memberships", "_contribution", "_min_cells"
 SUFFIXES = {
-    "obs": ("", MARGIN, LOG_ODDS, CLUSTERED),
-    "obsm": ("", MEMBERSHIPS, *(f"_{method}" for method in METHODS)),
+    "obs": ("", MARGIN, LOG_ODDS, CLUSTERED, SET_SIZE),
+    "obsm": ("", MEMBERSHIPS, P_VALUES, *(f"_{method}" for method in METHODS)),
     "var": (SELECTED, WEIGHT),
     "varm": ("", CONTRIBUTION),
-    "uns": ("",),
+    "uns": ("", CALIBRATION),
 }
 
 
@@ -165,6 +171,31 @@ def write_cells(
         adata.obs[f"{key}{MARGIN}"] = part.spread(margin, np.nan)
         adata.obs[f"{key}{CLUSTERED}"] = part.chosen
     adata.obsm[key] = projected
+
+
+def write_sets(
+    adata: AnnData, key: str, p_values: Array, alpha: float, part: Part | None = None
+) -> None:
+    """Write p-values of placed cells, and make cells without any cluster "unassigned"."""
+    conforms = p_values > alpha
+    if part is not None:
+        p_values, conforms = part.spread(p_values, np.nan), part.spread(conforms, False)
+    sizes, placed = conforms.sum(axis=1), ~np.isnan(p_values[:, 0])
+    column = adata.obs[key].cat
+    name = UNASSIGNED if part is None else f"{part.restriction.prefix}{UNASSIGNED}"
+    while name in column.categories:  # a class of that name
+        name += "_"
+    column = column.add_categories(name)
+    column[placed & (sizes == 0)] = name
+    adata.obs[key] = column
+    adata.obs[f"{key}{SET_SIZE}"] = sizes
+    adata.obsm[f"{key}{P_VALUES}"] = p_values
+
+
+def read_set_sizes(adata: AnnData, key: str) -> Array | None:
+    """Return how many clusters cannot be excluded for each cell, or None."""
+    name = f"{key}{SET_SIZE}"
+    return np.asarray(adata.obs[name]) if name in adata.obs else None
 
 
 def write_memberships(

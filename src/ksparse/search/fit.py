@@ -12,7 +12,7 @@ import numpy as np
 from ksparse._threads import blas_threads
 from ksparse.core.alternation import Alternation, Fit, State, alternate
 from ksparse.core.known import anchor
-from ksparse.core.w_step import Projection, WStep, solve_w_step
+from ksparse.core.w_step import Projection, Selector, WStep, solve_w_step
 from ksparse.core.y_step import agreement, centroids, inertia_of, nearest_labels, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
 from ksparse.matrix.sources import select_rows
@@ -222,11 +222,13 @@ def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
     return table
 
 
-def w_step_for(settings: Settings, n_features: int | None) -> WStep:
+def w_step_for(
+    settings: Settings, n_features: int | None, selector: Selector | None = None
+) -> WStep:
     """Return how the W-step is solved for a number of features (None: for `eta`)."""
     return WStep(
         n_features, settings.eta if n_features is None else None, settings.costs,
-        settings.selector, settings.solver, settings.solver_options, settings.ball,
+        selector or settings.selector, settings.solver, settings.solver_options, settings.ball,
         settings.relax, settings.ridge,
     )  # fmt: skip
 

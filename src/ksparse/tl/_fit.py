@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT
+from ksparse.scverse.calibration import named_calibration, write_calibration
 from ksparse.scverse.expression import (
     check_gene_names,
     check_writable,
@@ -56,6 +57,7 @@ def ksparse(
     normalize: str | None = None,
     restrict_to: tuple[str, str | Sequence[str]] | None = None,
     known_labels: str | None = None,
+    calibrate: bool = False,
     key_added: str | None = None,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
@@ -88,6 +90,9 @@ def ksparse(
     known_labels : str, optional
         A column of `adata.obs` with labels that cells keep; missing for cells of which nothing is
         known. Every class is one cluster; the others join a class, or one of the new clusters.
+    calibrate : bool, default=False
+        Whether to prepare ``tl.predict(..., unassigned=...)``, which finds new cells that resemble
+        no cluster (`KSparse.calibrate`); a few percent of the time, usually.
     key_added : str, optional
         Under which name to write the results; by default "ksparse", or "ksparse_R" with
         `restrict_to`.
@@ -138,6 +143,8 @@ def ksparse(
         ksparse, numpy, scipy, scikit-learn, numba, anndata, python.
     `.uns[key_added]["encoding"]`, `["version"]`
         Name and version of this record.
+
+    With `calibrate` also `.uns[key_added + "_calibration"]`: genes, axes and scores of the folds.
 
     With ``max_labels > 1`` also `.obsm[key_added + "_memberships"]` (0 and 1, cells x
     clusters) and `.obs[key_added + "_log_odds"]` (of several labels against one).
@@ -202,6 +209,8 @@ def ksparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     )
     projected = _with_others(model.fit_project(X, known_labels=kept), model, part, others)
+    if calibrate:
+        model.calibrate(X)
     clusters = cluster_names(getattr(model, "known_classes_", None))
     params = {
         "n_clusters": n_clusters,
@@ -225,6 +234,8 @@ def ksparse(
     if clusters is not None:
         record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
     write_record(adata, key_added, record)
+    if calibrate:
+        write_calibration(adata, key_added, named_calibration(model.calibration_, names))
     return adata if copy else None
 
 

@@ -10,13 +10,16 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
+from ksparse.core.conformal import p_values
 from ksparse.core.y_step import distances
 from ksparse.estimator import KSparse
 from ksparse.io.model_file import check_fitted
 from ksparse.matrix import project_samples
+from ksparse.matrix.data import pick_columns, row_results
 from ksparse.matrix.sources import check_data
+from ksparse.scverse.calibration import NamedCalibration, named_calibration, read_calibration
 from ksparse.scverse.expression import check_gene_names, read_expression
-from ksparse.scverse.fields import Part, check_free, is_taken, make_room, write_cells
+from ksparse.scverse.fields import Part, check_free, is_taken, make_room, write_cells, write_sets
 from ksparse.scverse.labels import cluster_names, part_of
 from ksparse.scverse.restriction import Restriction
 from ksparse.scverse.schema import (
@@ -28,12 +31,17 @@ from ksparse.scverse.schema import (
     read_record,
     sound,
 )
+from ksparse.unsure import check_level, warn_small
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = ["predict"]
 
+CALIBRATE_FIRST = Term(
+    "calibrate first",
+    text="fit again with calibrate=True, or call calibrate(X) of the estimator",
+)
 # Missing genes that a message names.
 N_NAMED = 5
 
@@ -46,6 +54,7 @@ def predict(
     layer: str | None = None,
     normalize: str | None = "model",
     min_share: float = 0.8,
+    unassigned: float | None = None,
     key_added: str | None = None,
     copy: bool = False,
 ) -> AnnData | None:
@@ -75,6 +84,12 @@ def predict(
         `ksparse.tl.ksparse`.
     min_share : float, default=0.8
         Share of the selected genes that `new_adata` must have. Warns if any is missing.
+    unassigned : float, optional
+        Level at which cells that resemble no cluster are "unassigned", such as 0.1: so are about
+        that share of the cells of every cluster, and cells of other types as far as the genes can
+        tell (see `KSparse.predict_set`). Needs a result of ``tl.ksparse(..., calibrate=True)``,
+        or a model that was calibrated, and their genes besides the selected ones: where one is
+        missing, the share is not guaranteed.
     key_added : str, optional
         Under which name to write the results; `key` by default.
     copy : bool, default=False
@@ -93,6 +108,13 @@ def predict(
     `.obsm[key_added]` : ndarray, cells x components
         The cells in the projection.
 
+    With `unassigned` there is the category "unassigned", and also
+
+    `.obs[key_added + "_set_size"]` : int
+        How many clusters cannot be excluded; 0 for cells that are unassigned.
+    `.obsm[key_added + "_p_values"]` : ndarray, cells x clusters
+        How well each cell conforms with each cluster.
+
     With a restricted result also `.obs[key_added + "_clustered"]`: which cells were placed.
 
     Examples
@@ -104,6 +126,15 @@ def predict(
     >>> ks.tl.predict(old, new)
     >>> new.obs["ksparse"].cat.categories.tolist()
     ['0', '1', '2']
+
+    Cells that resemble no cluster, where two of three types were clustered:
+
+    >>> known = old[old.obs["label"] != "type 0"].copy()
+    >>> ks.tl.ksparse(known, 2, n_features=20, normalize="log1p", calibrate=True, random_state=0)
+    >>> ks.tl.predict(known, new, unassigned=0.1, key_added="placed")
+    >>> lost, unknown = new.obs["placed"] == "unassigned", new.obs["label"] == "type 0"
+    >>> bool(lost[unknown].mean() > 0.6), bool(lost[~unknown].mean() < 0.2)
+    (True, True)
     """
     check_adata(new_adata)
     check_gene_names(new_adata)
@@ -117,7 +148,9 @@ def predict(
         )  # fmt: skip
     if not (isinstance(min_share, int | float) and 0 < min_share <= 1):
         raise InputError(Term("min_share", min_share), " must be a number in (0, 1].")
+    level = None if unassigned is None else check_level("unassigned", unassigned)
     fitted = _of_estimator(model) if isinstance(model, KSparse) else _of_result(model, key)
+    named = None if level is None else _calibration(model, key, len(fitted.centroids), level)
     if normalize == "model":
         normalize = fitted.normalized
     if not fitted.genes.size:
@@ -125,22 +158,31 @@ def predict(
     part = None
     if fitted.restriction is not None:
         part = _part(new_adata, fitted.restriction)
-    places = new_adata.var_names.get_indexer(fitted.genes)
+    genes = fitted.genes
+    if named is not None:
+        genes = np.concatenate([genes, np.setdiff1d(named.genes, genes)])
+    places = new_adata.var_names.get_indexer(genes)
     instead = "their means" if fitted.mean.any() else "zero"
-    _check_missing(fitted.genes[places < 0], fitted.genes.size, min_share, instead)
+    _check_missing(genes[places < 0], genes.size, min_share, instead)
     if copy:
         new_adata = copy_adata(new_adata)
     layer = _layer(new_adata, layer, fitted.layer)
     present = places >= 0
     X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
+    X = check_data(X, None, check_array).X
+    X = check_data(X, None, check_array).X
     # Leaving a gene out is the same as setting it to its mean, for centred data; else to zero.
     with np.errstate(over="ignore", invalid="ignore"):
-        labels, projected = _place(fitted, present, X)
+        labels, projected = _place(fitted, present[: fitted.genes.size], X)
     if not np.isfinite(projected).all():
         raise InputError("The weights of model are too large for these cells: fit it again.")
+    conforming = None if named is None else _p_values(named, genes[present], X)
     make_room(new_adata, key_added)
     placed = labels if part is None else labels[part.chosen]
     write_cells(new_adata, key_added, placed, projected, fitted.centroids, part, fitted.names)
+    if conforming is not None and level is not None:
+        conforming = conforming if part is None else conforming[part.chosen]
+        write_sets(new_adata, key_added, conforming, level, part)
     return new_adata if copy else None
 
 
@@ -203,13 +245,42 @@ def _place(
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Return the clusters of samples that have some of the selected genes, and the projection.
 
-    Samples are projected once: data in a file are read once.
+    The first columns of X are these genes. Samples are projected once: data in a file are read
+    once.
     """
-    X = check_data(X, None, check_array).X
     weights = fitted.weights[present]
+    if len(weights) < X.shape[1]:
+        X = pick_columns(X, np.arange(len(weights)))
     projected = project_samples(X, fitted.mean[present], fitted.scale[present], weights)
     nearest = distances(projected, fitted.centroids.astype(np.float64)).argmin(axis=1)
     return nearest.astype(np.int32), projected.astype(X.dtype, copy=False)
+
+
+def _calibration(
+    model: KSparse | AnnData, key: str, n_clusters: int, level: float
+) -> NamedCalibration:
+    """Return the calibration of a model or a result; raise InputError if there is none."""
+    if isinstance(model, KSparse):
+        parts = getattr(model, "calibration_", None)
+        found = None if parts is None else named_calibration(parts, model.feature_names_in_)
+    else:
+        found = read_calibration(model, key, n_clusters)
+    if found is None:
+        raise InputError(
+            Term("unassigned", level), " needs a calibration, which ", Term("model"), " does not "
+            "have: ", CALIBRATE_FIRST, ".",
+        )  # fmt: skip
+    warn_small(found.calibration.sizes, "unassigned", level, stacklevel=3)
+    return found
+
+
+def _p_values(named: NamedCalibration, genes: NDArray[np.str_], X: Any) -> NDArray[np.float64]:
+    """Return p-values, cells x clusters, of samples that have these genes."""
+    column = {str(gene): place for place, gene in enumerate(genes)}
+    found = np.array([column.get(str(gene), -1) for gene in named.genes])
+    here = np.flatnonzero(found >= 0)
+    n_clusters = named.calibration.units.shape[1]
+    return row_results(X, found[here], p_values, (here, named.calibration), n_clusters)
 
 
 def _layer(new_adata: AnnData, layer: str | None, fitted_on: str | None) -> str | None:
