@@ -88,7 +88,8 @@ class Blocks(ABC):
 
     def with_steps(self, *steps: Step, n_columns: int | None = None, dtype: Any = None) -> Blocks:
         """Return the same data with further steps, which may change type and columns."""
-        out = copy.copy(self)
+        out = object.__new__(type(self))  # not `copy`, which would open files again
+        out.__dict__.update(self.__dict__)
         out.steps = (*self.steps, *steps)
         out.shape = (self.shape[0], self.shape[1] if n_columns is None else n_columns)
         out.dtype = self.dtype if dtype is None else np.dtype(dtype)

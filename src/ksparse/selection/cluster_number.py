@@ -121,11 +121,11 @@ def choose_k(
     >>> X = rng.normal(size=(120, 60))
     >>> X[:40, :5] += 4
     >>> X[40:80, 5:10] += 4
-    >>> number = choose_k(X, random_state=0)
+    >>> number = choose_k(X, [2, 3, 4], random_state=0)
     >>> number.recommended, number.interval
     (3, (3, 3))
-    >>> number.columns["k"]
-    array([2, 3, 4, 5])
+    >>> number.columns["p_separation"] < 0.005
+    array([ True,  True, False])
     """
     _check_methods(methods, gap_rule)
     n_references = check_integer("n_references", n_references, 2)
@@ -138,6 +138,8 @@ def choose_k(
         X, sample_weight, options, n_clusters=1 if given is None else given[-1],
         n_features=n_features, init=init,
     )  # fmt: skip
+    if n_jobs not in (None, 1) and {"agreement", "stability"} & set(methods):
+        inputs.matrix.check_shareable()
     m = inputs.matrix.shape[0]
     tried = given or list(range(2, max(min(MAX_CLUSTERS, m // SAMPLES_PER_CLUSTER), 1) + 1))
     _check_possible(inputs, tried)
@@ -175,7 +177,7 @@ class _Run:
             names = [str(cluster) for cluster in range(k)]
             self.separations[k] = tested(
                 inputs.matrix.X, labels, names, settings.costs, level=LEVEL,
-                standardize=inputs.matrix.standardize,
+                standardize=inputs.matrix.standardize, until_clear=True,
             )  # fmt: skip
         self.ks.append(k)
         self.settings.append(settings)
