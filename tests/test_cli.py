@@ -314,7 +314,7 @@ def test_choose_k_recommends_a_number_and_the_next_command(cells, tmp_path, caps
     assert account["sentence"] in printed
     assert account["recommended"] in (2, 3)
     assert "Next: ksparse run " in printed
-    assert f"-k {account['recommended']} " in printed
+    assert f"-k {account['recommended']} --genes 12 " in printed
     assert names(tmp_path / "out") == ["choose_k.csv", "choose_k.png", "run.json"]
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == tried
 

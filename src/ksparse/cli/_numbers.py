@@ -150,7 +150,8 @@ def choose_k_command(**options: Any) -> None:
     if opened.filtered:
         say(opened.filtered)
     if result.recommended is not None and result.recommended > 1:
-        more = ["-k", result.recommended, *source.words(), "-o", "results"]
+        more = ["-k", result.recommended, "--genes", options["genes"], *source.words()]
+        more += ["-o", "results"]
         say(f"Next: {command_line('run', [source.path], more)}")
 
 

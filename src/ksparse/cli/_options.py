@@ -55,8 +55,11 @@ class Clusters(click.ParamType):  # type: ignore[type-arg]
         """Return the value of the option."""
         if value == "auto":
             return value
-        number: int = click.IntRange(min=2).convert(value, param, ctx)
-        return number
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a valid integer, and not 'auto'.", param, ctx)
+        return int(click.IntRange(min=2).convert(number, param, ctx))
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
