@@ -25,7 +25,7 @@ SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
 ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "unsure", "io"}
-PANEL = {*SELECTION, "selection", "estimator"}
+PANEL = {*SELECTION, "selection", "estimator", "prediction"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
@@ -44,7 +44,7 @@ ALLOWED = {
     "starts": NUMERICS,
     "search": {*NUMERICS, "starts"},
     "params": SEARCH,
-    "presets": {"params"},
+    "presets": set(),
     "io": IO,
     "selection": SELECTION,
     "unsure": {*SEARCH, "params"},

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
-from functools import partial
 from os import PathLike
 from typing import Any, Self
 
@@ -13,53 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
-from sklearn.utils.validation import validate_data
 
-from ksparse._errors import InputError, Term
-from ksparse.matrix.sources import check_data, n_passes
+from ksparse.matrix.sources import n_passes
 from ksparse.params import DEFAULTS, Inputs, read_inputs
-from ksparse.prediction import PredictionMixin, warn_unmet
+from ksparse.prediction import DataMixin, PredictionMixin, warn_unmet
 from ksparse.presets import PresetMixin
 from ksparse.search.feature_count import SEED
 from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
-__all__ = ["DataMixin", "KSparse"]
+__all__ = ["KSparse"]
 
 Array = NDArray[Any]
-
-
-class DataMixin:
-    """What estimators share that take data in any storage, with or without names of features."""
-
-    memory_limit: Any
-    n_features_in_: int
-    feature_names_in_: Array
-
-    def _validate(self, X: Any, *, reset: bool) -> Any:
-        """Return checked data; remember (`reset`) or compare features and their names."""
-        known = getattr(self, "feature_names_in_", None)
-        if reset and known is not None:
-            del self.feature_names_in_  # of an earlier fit
-        named = hasattr(X, "var_names")  # AnnData, whose names are compared below
-        with warnings.catch_warnings():
-            if named:
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
-            X, names = check_data(X, self.memory_limit, partial(validate_data, self, reset=reset))
-        if not reset and X.shape[1] != self.n_features_in_:  # data in blocks
-            raise InputError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        if names is not None and reset:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif names is not None and known is not None and list(known) != names:
-            raise InputError(
-                "The features of X are not those that were fitted, or in another order: ",
-                Term("ksparse.tl.predict"), " matches them by name.",
-            )  # fmt: skip
-        return X
 
 
 class KSparse(

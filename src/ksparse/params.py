@@ -38,7 +38,6 @@ from ksparse.starts import STARTS
 __all__ = [
     "DEFAULTS",
     "NO_EFFECT",
-    "PAPER",
     "PARAMETERS",
     "Inputs",
     "check_count",
@@ -52,23 +51,6 @@ __all__ = [
 
 # Parameters that do not change the result.
 NO_EFFECT = ("checkpoint", "memory_limit", "verbose")
-# The settings of the paper and of its authors' programs, as parameters of KSparse. Where they
-# are not those of its text, docs/comparison/README.md has the reason and what it is worth.
-PAPER: dict[str, Any] = {
-    "init": "spectral",
-    "selector": "l1",
-    "solver": "fista",
-    "relax": False,
-    "n_init": 40,
-    "kmeans_criterion": "margin",
-    "center": True,
-    "max_loops": 10,
-    "tol": None,
-    "targets": "projection",
-    "solver_tol": 0.0,
-    "solver_max_iter": 50,
-    "threshold": 0.01,
-}
 
 
 def is_integer(value: Any) -> bool:

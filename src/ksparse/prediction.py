@@ -1,24 +1,26 @@
-"""What a fitted model does: project, predict and score samples; save itself."""
+"""What data fit a model, and what a fitted model does: project, predict, score; save itself."""
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ksparse._errors import InputWarning, Term, warn
+from ksparse._errors import InputError, InputWarning, Term, warn
 from ksparse.core.w_step import Projection
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
-from ksparse.matrix.sources import columns_in_memory, is_stored
+from ksparse.matrix.sources import check_data, columns_in_memory, is_stored
 from ksparse.unsure import UnsureMixin
 
-__all__ = ["PredictionMixin", "soft_assignment", "warn_unmet"]
+__all__ = ["DataMixin", "PredictionMixin", "soft_assignment", "warn_unmet"]
 
 Array = NDArray[Any]
 
@@ -81,6 +83,40 @@ def warn_unmet(model: Any, n_distinct: int, projection: Projection, loops_conver
 
 def _warn_unconverged(*text: str | Term) -> None:
     warn(*text, category=UnmetWarning, stacklevel=6)
+
+
+class DataMixin:
+    """What estimators share that take data in any storage, with or without names of features."""
+
+    memory_limit: Any
+    n_features_in_: int
+    feature_names_in_: Array
+
+    def _validate(self, X: Any, *, reset: bool) -> Any:
+        """Return checked data; remember (`reset`) or compare features and their names."""
+        known = getattr(self, "feature_names_in_", None)
+        if reset and known is not None:
+            del self.feature_names_in_  # of an earlier fit
+        named = hasattr(X, "var_names")  # AnnData, whose names are compared below
+        with warnings.catch_warnings():
+            if named:
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+            X, names = check_data(X, self.memory_limit, partial(validate_data, self, reset=reset))
+        if not reset and X.shape[1] != self.n_features_in_:  # data in blocks
+            raise InputError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        if names is not None and reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif names is not None and known is not None and list(known) != names:
+            raise InputError(
+                "The features of X are not those that were fitted, or in another order: ",
+                Term("ksparse.tl.predict"), " matches them by name.",
+            )  # fmt: skip
+        return X
 
 
 class PredictionMixin(UnsureMixin):

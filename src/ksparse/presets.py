@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ksparse.params import PAPER
+__all__ = ["PAPER", "PresetMixin"]
 
-__all__ = ["PresetMixin"]
+# The settings of the paper and of its authors' programs, as parameters of KSparse. Where they
+# are not those of its text, docs/comparison/README.md has the reason and what it is worth.
+PAPER: dict[str, Any] = {
+    "init": "spectral",
+    "selector": "l1",
+    "solver": "fista",
+    "relax": False,
+    "n_init": 40,
+    "kmeans_criterion": "margin",
+    "center": True,
+    "max_loops": 10,
+    "tol": None,
+    "targets": "projection",
+    "solver_tol": 0.0,
+    "solver_max_iter": 50,
+    "threshold": 0.01,
+}
 
 
 class PresetMixin:

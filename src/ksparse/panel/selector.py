@@ -14,7 +14,7 @@ from ksparse._errors import InputError, Term, warn
 from ksparse._threads import blas_threads
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.core.y_step import distances
-from ksparse.estimator import DataMixin, KSparse
+from ksparse.estimator import KSparse
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import (
@@ -26,6 +26,7 @@ from ksparse.matrix.sources import (
 )
 from ksparse.panel._wishes import CLASSES, FEATURES, Wishes, read_classes, read_wishes
 from ksparse.params import NOT_NEGATIVE, SEED, check_integer
+from ksparse.prediction import DataMixin
 
 __all__ = ["PanelSelector"]
 
