@@ -115,17 +115,17 @@ def test_samples_without_weight_are_projected_too():
 
 
 def test_data_are_projected_once_for_the_result(monkeypatch):
-    from ksparse.matrix import dense
+    from ksparse.matrix import base
 
     X, _, _ = make_clusters(0)
     projections = []
-    project = dense.project_dense
+    project = base.project_dense
 
     def counted(X, mean, factor, W):
         projections.append(W.any(axis=1).sum())
         return project(X, mean, factor, W)
 
-    monkeypatch.setattr(dense, "project_dense", counted)
+    monkeypatch.setattr(base, "project_dense", counted)
     model = KSparse(3, n_features=10, init="pca", random_state=0)
     model.fit_project(X)
     assert projections.count(10) == model.n_iter_  # one for each loop, and no other

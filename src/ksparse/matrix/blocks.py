@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ksparse._errors import InputError
 from ksparse.matrix.bad_data import check_indices
-from ksparse.matrix.base import Floats, Frame, Ints, Matrix
-from ksparse.matrix.dense import DenseMatrix, project_dense
+from ksparse.matrix.base import DenseMatrix, Floats, Frame, Ints, Matrix, project_dense
 from ksparse.matrix.sparse import SparseMatrix, project_sparse
 
 __all__ = ["BlockMatrix", "Blocks", "SomeRows", "as_block", "in_memory", "project_block"]

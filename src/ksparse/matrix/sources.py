@@ -19,9 +19,8 @@ from ksparse._errors import InputError, Term
 from ksparse._names import repeated
 from ksparse._threads import map_parts, split
 from ksparse.matrix.bad_data import BadValues, bad_values, check_indices, check_unmasked
-from ksparse.matrix.base import Floats, Ints, Matrix
+from ksparse.matrix.base import DenseMatrix, Floats, Ints, Matrix
 from ksparse.matrix.blocks import BlockMatrix, Blocks, SomeRows, project_block
-from ksparse.matrix.dense import DenseMatrix
 from ksparse.matrix.opening import is_dask, is_sparse_file, open_blocks, top_module
 from ksparse.matrix.sparse import SparseMatrix
 
