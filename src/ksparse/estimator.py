@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
 
+from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import n_passes
-from ksparse.params import DEFAULTS, Inputs, read_inputs
+from ksparse.params import DEFAULTS, Inputs, is_auto, read_inputs
 from ksparse.prediction import DataMixin, PredictionMixin, warn_unmet
 from ksparse.presets import PresetMixin
 from ksparse.search.feature_count import SEED
@@ -35,8 +36,9 @@ class KSparse(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters k.
+    n_clusters : int or "auto", default=8
+        Number of clusters k. "auto" takes the number that `ksparse.choose_k` recommends, 1 if no
+        two clusters are separated; that takes about as long as one fit for every number tried.
     n_features : int, float or "auto", default="auto"
         How many features to select: exactly that many, or a fraction of all. "auto" takes
         the smallest number (of a grid up to 400) that explains the clusters of the first
@@ -122,6 +124,9 @@ class KSparse(
         The projection in use (refitted if `relax`), for centred data in the paper's units.
         Column c belongs to cluster c, and columns beyond the clusters are zero (unless
         ``targets="projection"``, or there are fewer components than clusters).
+    cluster_number_ : ClusterNumber
+        What the number of clusters is based on (see `ksparse.choose_k`). Only with
+        ``n_clusters="auto"``; not in saved models.
     l1_weights_ : ndarray, features x components
         The solution on the l1 ball.
     centroids_ : ndarray, clusters x components
@@ -202,7 +207,7 @@ class KSparse(
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         n_features: int | float | str = "auto",
         eta: float | None = None,
@@ -293,14 +298,15 @@ class KSparse(
         ndarray, samples x components
         """
         X = self._validate(X, reset=True)
-        inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
+        params = self._with_number(X, sample_weight, known_labels)
+        inputs = read_inputs(params, X, sample_weight)
         if known_labels is not None:
             from ksparse.search.known import with_known
 
-            inputs = with_known(inputs, known_labels, self.n_clusters)
+            inputs = with_known(inputs, known_labels, params["n_clusters"])
         rng = check_random_state(self.random_state)
         settings, starts = inputs.settings, inputs.settings.starts
-        with self._accompanied(inputs, rng) as (observer, rng):
+        with self._accompanied(params, inputs, rng) as (observer, rng):
             # Several starts are compared: then all depends on the data, and nothing on the seed.
             several = str(self.init) == "auto" or len(starts) > 1
             own, n = check_random_state(SEED) if several else rng, settings.n_components
@@ -309,17 +315,41 @@ class KSparse(
         known = settings.known.every if settings.known else None
         labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
-        return self._store(inputs, result, labelled)
+        return self._store(inputs, result, labelled, params["n_clusters"])
 
-    def _accompanied(self, inputs: Inputs, rng: np.random.RandomState) -> Any:
+    def _with_number(
+        self, X: Any, sample_weight: ArrayLike | None, known_labels: Any
+    ) -> dict[str, Any]:
+        """Return the parameters, with a recommended number of clusters instead of "auto"."""
+        params = self.get_params(deep=False)
+        self.__dict__.pop("cluster_number_", None)  # of an earlier fit
+        if not is_auto(self.n_clusters):
+            return params
+        if known_labels is not None:
+            raise InputError(
+                Term("n_clusters", "auto"), " knows no labels: give a number of clusters with ",
+                Term("known_labels"), ".",
+            )  # fmt: skip
+        from ksparse.selection.cluster_number import choose_k
+
+        own = ("n_clusters", "n_components", "checkpoint")
+        options = {name: value for name, value in params.items() if name not in own}
+        self.cluster_number_ = choose_k(X, sample_weight=sample_weight, **options)
+        return params | {"n_clusters": self.cluster_number_.recommended}
+
+    def _accompanied(
+        self, params: dict[str, Any], inputs: Inputs, rng: np.random.RandomState
+    ) -> Any:
         """Return a context with a progress bar and a checkpoint, where they are asked for."""
         if self.verbose <= 0 and self.checkpoint is None:
             return nullcontext((Observer(), rng))
         from ksparse.io.accompany import accompany
 
-        return accompany(self.get_params(deep=False), inputs, rng)
+        return accompany(params, inputs, rng)
 
-    def _store(self, inputs: Inputs, result: SearchResult, labelled: Labelled) -> Array:
+    def _store(
+        self, inputs: Inputs, result: SearchResult, labelled: Labelled, n_clusters: int
+    ) -> Array:
         """Set the fitted attributes, clusters in their final order; return the projection."""
         fit, dtype = result.fit, inputs.X.dtype
         projection, order = fit.projection, labelled.order
@@ -349,8 +379,8 @@ class KSparse(
         self.cost_history_, self.n_iter_ = self.history_["cost"], len(fit.history["cost"])
         self.starts_ = result.table
         self.n_passes_ = n_passes(inputs.X)
-        if projection.tied or k < self.n_clusters or k == 1 or not self.converged_:
-            warn_unmet(self, k, projection, fit.converged)
+        if projection.tied or k < n_clusters or k == 1 or not self.converged_:
+            warn_unmet(self, n_clusters, projection, fit.converged)
         return P.astype(dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
