@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from conftest import ARRAY_KINDS
 from ksparse._threads import limited_threads, map_parts, split
-from ksparse.matrix import GramCache, as_matrix, dense, sparse
+from ksparse.matrix import GramCache, as_matrix, base, sparse
 
 SPARSE_KINDS = {name: kind for name, kind in ARRAY_KINDS.items() if name.startswith("cs")}
 DENSE_KINDS = {name: kind for name, kind in ARRAY_KINDS.items() if name.startswith("dense")}
@@ -284,7 +284,7 @@ def test_small_blocks_give_the_same_as_one_block(monkeypatch, array_kind, dtype,
         offset = 0.0  # offsets are the matter of dense data
     matrix = as_matrix(array_kind((X + offset).astype(dtype)), sample_weight=weight)
     whole = operations(matrix)
-    monkeypatch.setattr(dense, "BLOCK_ENTRIES", 40)
+    monkeypatch.setattr(base, "BLOCK_ENTRIES", 40)
     monkeypatch.setattr(sparse, "BLOCK_ENTRIES", 40)
     monkeypatch.setattr(sparse, "SCATTER_LIMIT", 1)
     blocks = operations(as_matrix(array_kind((X + offset).astype(dtype)), sample_weight=weight))
