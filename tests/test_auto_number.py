@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import ksparse as ks
-from conftest import make_clusters, seeds
+from conftest import make_clusters, seeds, thorough_params
 from ksparse import KSparse, choose_k
 from ksparse.simulate import simulate_counts
 
@@ -37,6 +37,7 @@ def test_it_is_the_fit_with_the_recommended_number(clear, fitted):
     assert ks.metrics.adjusted_rand_score(labels, fitted.labels_) > 0.99
 
 
+@pytest.mark.thorough
 def test_what_the_number_is_based_on_is_that_of_choose_k(clear, fitted):
     number = choose_k(sp.csr_array(clear[0]), init="graph", random_state=0)
     assert fitted.cluster_number_.sentence == number.sentence
@@ -64,7 +65,7 @@ def test_samples_without_weight_have_no_part_in_the_number(clear):
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_noise_is_one_cluster_of_no_features_and_a_warning_says_so(seed):
-    X = np.random.default_rng(seed).normal(size=(30, 60))
+    X = np.random.default_rng(seed).normal(size=(24, 40))
     with pytest.warns(UserWarning, match=r"n_clusters='auto' found no clusters: One cluster"):
         model = KSparse("auto", init="graph").fit(X)
     assert model.n_features_selected_ == 0
@@ -101,7 +102,7 @@ def test_very_few_samples_are_refused_in_one_sentence(n_samples):
         KSparse("auto").fit(X)
 
 
-@pytest.mark.parametrize("n_distinct", [1, 2, 3])
+@pytest.mark.parametrize("n_distinct", thorough_params([1, 2], [3]))
 @pytest.mark.filterwarnings("ignore:n_clusters='auto' found no clusters")
 def test_few_distinct_samples_are_at_most_that_many_clusters(n_distinct):
     X = np.random.default_rng(0).normal(size=(n_distinct, 20))[np.arange(30) % n_distinct]
