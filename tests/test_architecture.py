@@ -24,7 +24,7 @@ NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
-ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "unsure", "io"}
+ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "unsure", "batched", "io"}
 PANEL = {*SELECTION, "selection", "estimator", "prediction"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
@@ -48,7 +48,8 @@ ALLOWED = {
     "io": IO,
     "selection": SELECTION,
     "unsure": {*SEARCH, "params"},
-    "prediction": {*NUMERICS, "unsure", "io"},
+    "batched": {*SEARCH, "params"},
+    "prediction": {*NUMERICS, "unsure", "batched", "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
     "balls": {"core"},

@@ -129,6 +129,10 @@ class KSparse(
         `n_clusters` have that many clusters only (a ConvergenceWarning says so).
     known_classes_ : ndarray of object, one per cluster
         The class of each cluster, None for new ones. Only with `known_labels` (see `fit`).
+    batches_, batch_means_, batch_mixing_, batch_support_
+        Names of the batches, their means of the selected features (batches x features), how they
+        are spread over clusters (see `batch_table`), and in which of them each selected feature
+        is associated with the clusters. Only with `groups`; docs/batches.md describes them.
     memberships_ : ndarray of 0 and 1, samples x clusters
         All labels of each sample. Only with ``max_labels > 1``, as are the next two.
     membership_log_odds_ : ndarray, one per sample
@@ -243,7 +247,7 @@ class KSparse(
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
-        *, known_labels: Any = None,
+        *, known_labels: Any = None, groups: Any = None,
     ) -> Self:  # fmt: skip
         """Find clusters and features.
 
@@ -262,6 +266,9 @@ class KSparse(
             The class of each sample, of any kind; missing (None, NaN or NA, not -1) where it
             is not known. Every class has one cluster: known samples stay there in any case,
             all others join the class or the new cluster that they are nearest to.
+        groups : array-like, optional
+            The batch of each sample, of any kind. Features are centred within batches, and
+            held-out scores leave out one batch after the other. `predict` takes batches, too.
 
         Returns
         -------
@@ -276,12 +283,12 @@ class KSparse(
         >>> KSparse(3, n_features=3).fit(X, known_labels=known).known_classes_
         array(['B cell', 'T cell', None], dtype=object)
         """
-        self.fit_project(X, sample_weight=sample_weight, known_labels=known_labels)
+        self.fit_project(X, sample_weight=sample_weight, known_labels=known_labels, groups=groups)
         return self
 
     def fit_project(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
-        *, known_labels: Any = None,
+        *, known_labels: Any = None, groups: Any = None,
     ) -> Array:  # fmt: skip
         """Fit, and return all samples in the projection.
 
@@ -298,6 +305,10 @@ class KSparse(
             from ksparse.search.known import with_known
 
             inputs = with_known(inputs, known_labels, self.n_clusters)
+        if groups is not None:
+            from ksparse.search.batches import with_groups
+
+            inputs = with_groups(inputs, groups, center=self.center)
         rng = check_random_state(self.random_state)
         settings, starts = inputs.settings, inputs.settings.starts
         with self._accompanied(inputs, rng) as (observer, rng):
@@ -307,9 +318,15 @@ class KSparse(
             prepared = prepare(inputs.matrix, n, own, starts=starts, observer=observer)
             result = fit_prepared(prepared, settings, rng, observer=observer)
         known = settings.known.every if settings.known else None
-        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known)
+        labelled = label_all(
+            X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known,
+            batches=inputs.batches.every if inputs.batches else None,
+        )  # fmt: skip
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
-        return self._store(inputs, result, labelled)
+        projected = self._store(inputs, result, labelled)
+        if inputs.batches is not None or hasattr(self, "batches_"):
+            self._store_batches(inputs, prepared.matrix, projected)
+        return projected
 
     def _accompanied(self, inputs: Inputs, rng: np.random.RandomState) -> Any:
         """Return a context with a progress bar and a checkpoint, where they are asked for."""
