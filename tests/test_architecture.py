@@ -24,7 +24,9 @@ NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
-ESTIMATOR = {*SEARCH, "params", "presets", "prediction", "unsure", "batched", "io"}
+ESTIMATOR = {
+    *SEARCH, "params", "selection", "presets", "prediction", "unsure", "batched", "io",
+}  # fmt: skip
 PANEL = {*SELECTION, "selection", "estimator", "prediction"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
@@ -49,7 +51,7 @@ ALLOWED = {
     "selection": SELECTION,
     "unsure": {*SEARCH, "params"},
     "batched": {*SEARCH, "params"},
-    "prediction": {*NUMERICS, "unsure", "batched", "io"},
+    "prediction": {*NUMERICS, "params", "unsure", "batched", "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
     "balls": {"core"},

@@ -255,3 +255,19 @@ def test_results_are_shown_as_a_sentence_and_a_table():
     assert found.sentence in repr(found)
     assert "<table" in found._repr_html_()
     assert str(found).endswith(found.sentence)
+
+
+@pytest.mark.parametrize("n_distinct", [2, 3])
+def test_clusters_of_equal_samples_are_separated(n_distinct):
+    labels = np.arange(60) % n_distinct
+    X = np.random.default_rng(0).normal(size=(n_distinct, 20))[labels]
+    found = separation(X, labels)
+    assert (found.adjusted[~np.eye(n_distinct, dtype=bool)] < 0.01).all()
+
+
+def test_equal_samples_are_one_cluster():
+    number = ks.choose_k(np.ones((20, 3)))
+    assert number.recommended == 1
+    assert number.sentence == "One cluster (k = 1): all samples are equal."
+    with pytest.warns(UserWarning, match="found no clusters"):
+        assert not ks.KSparse("auto").fit_predict(np.ones((20, 3))).any()

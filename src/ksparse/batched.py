@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
 from ksparse._names import listed
-from ksparse.matrix import Floats, Ints, Matrix
+from ksparse.matrix import Floats, Ints
 from ksparse.matrix.batches import BatchMatrix, batch_offsets
 from ksparse.matrix.data import dense, pick_columns, take_rows
 from ksparse.params import Inputs
 from ksparse.search.batch_report import batch_mixing, feature_support
-from ksparse.search.batches import batch_codes
+from ksparse.search.batches import batch_codes, with_groups
 from ksparse.search.feature_count import SEED
 
 if TYPE_CHECKING:
@@ -55,14 +55,19 @@ class BatchMixin:
     batch_mixing_: dict[str, Array]
     batch_support_: dict[str, Array]
 
-    def _store_batches(self, inputs: Inputs, matrix: Matrix, P: Array) -> None:
+    def _with_batches(self, inputs: Inputs, groups: Any, center: bool) -> Inputs:
+        """Return inputs whose features are centred within batches."""
+        return with_groups(inputs, groups, center=center)
+
+    def _store_batches(self, inputs: Inputs, P: Floats) -> None:
         """Set the attributes of batches; without batches remove those of an earlier fit."""
         for name in ATTRIBUTES:
             self.__dict__.pop(name, None)
         batches = inputs.batches
         if batches is None:
             return
-        n, k, labels = len(batches.names), len(self.centroids_), self.labels_.astype(np.intp)
+        matrix, labels = inputs.matrix, self.labels_.astype(np.intp)
+        n, k = len(batches.names), len(self.centroids_)
         selected = np.flatnonzero(self.weights_.any(axis=1))
         shift = matrix.shift if isinstance(matrix, BatchMatrix) else np.zeros((1, self.mean_.size))
         self.batches_ = np.empty(n, dtype=object)
@@ -76,7 +81,7 @@ class BatchMixin:
         Z = (Z - self.batch_means_[batch]) * self.scale_[selected]
         known = None if inputs.settings.known is None else _kept(self.labels_, inputs, rows)
         support = feature_support(
-            Z, self.weights_[selected].astype(np.float64), P[rows].astype(np.float64),
+            Z, self.weights_[selected].astype(np.float64), P[rows],
             labels[rows], k, batch, n, known=known, weight=None if weight is None else weight[rows],
         )  # fmt: skip
         self.batch_support_ = vars(support)

@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags, check_random_state
 
+from ksparse._errors import InputError, Term
 from ksparse.matrix.sources import n_passes
-from ksparse.params import DEFAULTS, Inputs, read_inputs
+from ksparse.params import DEFAULTS, Inputs, is_auto, read_inputs
 from ksparse.prediction import DataMixin, PredictionMixin, warn_unmet
 from ksparse.presets import PresetMixin
 from ksparse.search.feature_count import SEED
@@ -35,8 +36,9 @@ class KSparse(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters k.
+    n_clusters : int or "auto", default=8
+        Number of clusters k. "auto" takes the number that `ksparse.choose_k` recommends, 1 if no
+        two clusters are separated; that takes about as long as one fit for every number tried.
     n_features : int, float or "auto", default="auto"
         How many features to select: exactly that many, or a fraction of all. "auto" takes
         the smallest number (of a grid up to 400) that explains the clusters of the first
@@ -122,6 +124,9 @@ class KSparse(
         The projection in use (refitted if `relax`), for centred data in the paper's units.
         Column c belongs to cluster c, and columns beyond the clusters are zero (unless
         ``targets="projection"``, or there are fewer components than clusters).
+    cluster_number_ : ClusterNumber
+        What the number of clusters is based on (see `ksparse.choose_k`). Only with
+        ``n_clusters="auto"``; not in saved models.
     l1_weights_ : ndarray, features x components
         The solution on the l1 ball.
     centroids_ : ndarray, clusters x components
@@ -130,9 +135,7 @@ class KSparse(
     known_classes_ : ndarray of object, one per cluster
         The class of each cluster, None for new ones. Only with `known_labels` (see `fit`).
     batches_, batch_means_, batch_mixing_, batch_support_
-        Names of the batches, their means of the selected features (batches x features), how they
-        are spread over clusters (see `batch_table`), and in which of them each selected feature
-        is associated with the clusters. Only with `groups`; docs/batches.md describes them.
+        What is known about batches, only with `groups`; see `batch_table` and docs/batches.md.
     memberships_ : ndarray of 0 and 1, samples x clusters
         All labels of each sample. Only with ``max_labels > 1``, as are the next two.
     membership_log_odds_ : ndarray, one per sample
@@ -206,7 +209,7 @@ class KSparse(
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         n_features: int | float | str = "auto",
         eta: float | None = None,
@@ -267,8 +270,8 @@ class KSparse(
             is not known. Every class has one cluster: known samples stay there in any case,
             all others join the class or the new cluster that they are nearest to.
         groups : array-like, optional
-            The batch of each sample, of any kind. Features are centred within batches, and
-            held-out scores leave out one batch after the other. `predict` takes batches, too.
+            The batch of each sample, of any kind: features are centred within batches, and
+            held-out scores leave out one batch after the other (see docs/batches.md).
 
         Returns
         -------
@@ -300,43 +303,59 @@ class KSparse(
         ndarray, samples x components
         """
         X = self._validate(X, reset=True)
-        inputs = read_inputs(self.get_params(deep=False), X, sample_weight)
+        params = self._with_number(X, sample_weight, known_labels=known_labels, groups=groups)
+        inputs = read_inputs(params, X, sample_weight)
         if known_labels is not None:
             from ksparse.search.known import with_known
 
-            inputs = with_known(inputs, known_labels, self.n_clusters)
+            inputs = with_known(inputs, known_labels, params["n_clusters"])
         if groups is not None:
-            from ksparse.search.batches import with_groups
-
-            inputs = with_groups(inputs, groups, center=self.center)
+            inputs = self._with_batches(inputs, groups, self.center)
         rng = check_random_state(self.random_state)
         settings, starts = inputs.settings, inputs.settings.starts
-        with self._accompanied(inputs, rng) as (observer, rng):
+        with self._accompanied(params, inputs, rng) as (observer, rng):
             # Several starts are compared: then all depends on the data, and nothing on the seed.
             several = str(self.init) == "auto" or len(starts) > 1
             own, n = check_random_state(SEED) if several else rng, settings.n_components
             prepared = prepare(inputs.matrix, n, own, starts=starts, observer=observer)
             result = fit_prepared(prepared, settings, rng, observer=observer)
         known = settings.known.every if settings.known else None
-        labelled = label_all(
-            X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known,
-            batches=inputs.batches.every if inputs.batches else None,
-        )  # fmt: skip
+        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known)
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
-        projected = self._store(inputs, result, labelled)
-        if inputs.batches is not None or hasattr(self, "batches_"):
-            self._store_batches(inputs, prepared.matrix, projected)
-        return projected
+        return self._store(inputs, result, labelled, params["n_clusters"])
 
-    def _accompanied(self, inputs: Inputs, rng: np.random.RandomState) -> Any:
+    def _with_number(self, X: Any, sample_weight: ArrayLike | None, **given: Any) -> dict[str, Any]:
+        """Return the parameters, with a recommended number of clusters instead of "auto"."""
+        params = self.get_params(deep=False)
+        self.__dict__.pop("cluster_number_", None)  # of an earlier fit
+        if not is_auto(self.n_clusters):
+            return params
+        for name, what in (("known_labels", "labels"), ("groups", "batches")):
+            if given[name] is not None:
+                raise InputError(
+                    Term("n_clusters", "auto"), f" knows no {what}: give a number of clusters ",
+                    "with ", Term(name), ".",
+                )  # fmt: skip
+        from ksparse.selection.cluster_number import choose_k
+
+        own = ("n_clusters", "n_components", "checkpoint")
+        options = {name: value for name, value in params.items() if name not in own}
+        self.cluster_number_ = choose_k(X, sample_weight=sample_weight, **options)
+        return params | {"n_clusters": self.cluster_number_.recommended}
+
+    def _accompanied(
+        self, params: dict[str, Any], inputs: Inputs, rng: np.random.RandomState
+    ) -> Any:
         """Return a context with a progress bar and a checkpoint, where they are asked for."""
         if self.verbose <= 0 and self.checkpoint is None:
             return nullcontext((Observer(), rng))
         from ksparse.io.accompany import accompany
 
-        return accompany(self.get_params(deep=False), inputs, rng)
+        return accompany(params, inputs, rng)
 
-    def _store(self, inputs: Inputs, result: SearchResult, labelled: Labelled) -> Array:
+    def _store(
+        self, inputs: Inputs, result: SearchResult, labelled: Labelled, n_clusters: int
+    ) -> Array:
         """Set the fitted attributes, clusters in their final order; return the projection."""
         fit, dtype = result.fit, inputs.X.dtype
         projection, order = fit.projection, labelled.order
@@ -366,8 +385,10 @@ class KSparse(
         self.cost_history_, self.n_iter_ = self.history_["cost"], len(fit.history["cost"])
         self.starts_ = result.table
         self.n_passes_ = n_passes(inputs.X)
-        if projection.tied or k < self.n_clusters or k == 1 or not self.converged_:
-            warn_unmet(self, k, projection, fit.converged)
+        if projection.tied or k < n_clusters or k == 1 or not self.converged_:
+            warn_unmet(self, n_clusters, projection, fit.converged)
+        if inputs.batches is not None or hasattr(self, "batches_"):
+            self._store_batches(inputs, P)
         return P.astype(dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:

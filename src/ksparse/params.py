@@ -45,6 +45,7 @@ __all__ = [
     "check_integer",
     "check_listed",
     "check_seed",
+    "is_auto",
     "is_integer",
     "is_number",
     "read_inputs",
@@ -127,6 +128,12 @@ SEED = Constraint(
     "must be an integer from 0 to 2**32 - 1, a RandomState or None",
 )  # fmt: skip
 ANYTHING = Constraint(lambda value: True, "")
+
+
+def is_auto(value: Any) -> bool:
+    """Return whether a parameter is left to the data."""
+    return isinstance(value, str) and value == "auto"
+
 
 # Parameter -> default, constraint. Those that depend on the data are checked with them below.
 PARAMETERS: dict[str, tuple[Any, Constraint]] = {
@@ -324,7 +331,7 @@ def _check_combinations(params: Mapping[str, Any]) -> None:
 
 def _check_n_features(n_features: Any, costs: Floats) -> int | None:
     """Return the number of features to select, or None for "auto"."""
-    if isinstance(n_features, str) and n_features == "auto":
+    if is_auto(n_features):
         return None
     if not is_number(n_features):
         raise InputError(

@@ -19,6 +19,7 @@ from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import check_data, columns_in_memory, is_stored
+from ksparse.params import is_auto
 from ksparse.unsure import UnsureMixin
 
 __all__ = ["DataMixin", "PredictionMixin", "soft_assignment", "warn_unmet"]
@@ -38,12 +39,13 @@ def soft_assignment(square_distances: Floats, spread: float) -> Floats:
     return likelihood / likelihood.sum(axis=1, keepdims=True)
 
 
-def warn_unmet(model: Any, n_distinct: int, projection: Projection, loops_converged: bool) -> None:
-    """Warn about what a fit was asked for and could not give.
+def warn_unmet(model: Any, n_asked: int, projection: Projection, loops_converged: bool) -> None:
+    """Warn about what a fit of `n_asked` clusters was asked for and could not give.
 
     To be called from two functions below the method that the user called.
     """
-    tied, n_asked = projection.tied, projection.n_asked
+    tied, features_asked = projection.tied, projection.n_asked
+    n_distinct = len(model.centroids_)
     if model.tol is not None and model.max_loops > 1 and not loops_converged:
         _warn_unconverged(
             "Labels and features did not converge in ", Term("max_loops", model.max_loops),
@@ -55,28 +57,34 @@ def warn_unmet(model: Any, n_distinct: int, projection: Projection, loops_conver
             Term("solver_tol", model.solver_tol), "; give more iterations, ",
             Term("solver_max_iter"), ".",
         )  # fmt: skip
-    if n_distinct < model.n_clusters:
+    if n_distinct < n_asked:
         warn(
             f"X has {n_distinct} distinct samples, fewer than ",
-            Term("n_clusters", model.n_clusters), ": each of them is a cluster, and there are no "
+            Term("n_clusters", n_asked), ": each of them is a cluster, and there are no "
             "others.", category=UnmetWarning, stacklevel=5,
         )  # fmt: skip
+    selected = model.n_features_selected_
+    if n_asked == 1 and is_auto(model.n_clusters):
+        warn(
+            Term("n_clusters", "auto"), f" found no clusters: {model.cluster_number_.sentence} "
+            "No feature is selected.", stacklevel=5,
+        )  # fmt: skip
+        return
     if isinstance(model.n_features, str):
         return
-    selected = model.n_features_selected_
-    if model.n_clusters == 1:
+    if n_asked == 1:
         warn(
             Term("n_clusters", 1), " has nothing to tell apart: 0 of ",
             Term("n_features", model.n_features), " features are selected.", stacklevel=5,
         )  # fmt: skip
-    elif tied and n_asked is not None and selected < n_asked:
+    elif tied and features_asked is not None and selected < features_asked:
         warn(
-            Term("n_features", n_asked), f" could not be met: only {selected} features help to "
-            "tell the clusters apart, and all of them are selected.", stacklevel=5,
+            Term("n_features", features_asked), f" could not be met: only {selected} features help "
+            "to tell the clusters apart, and all of them are selected.", stacklevel=5,
         )  # fmt: skip
-    elif tied and n_asked is not None:
+    elif tied and features_asked is not None:
         warn(
-            "No radius selects exactly ", Term("n_features", n_asked), " features, because "
+            "No radius selects exactly ", Term("n_features", features_asked), " features, because "
             f"some enter together (equal or proportional features); the {selected} with the "
             "largest weights are kept.", stacklevel=5,
         )  # fmt: skip

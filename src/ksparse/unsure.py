@@ -129,7 +129,8 @@ class UnsureMixin:
             )  # fmt: skip
         if not self.n_features_selected_:
             raise InputError("The model selected 0 features: there is nothing to calibrate.")
-        params = self.get_params(deep=False)  # type: ignore[attr-defined]
+        given = self.get_params(deep=False)  # type: ignore[attr-defined]
+        params = given | {"n_clusters": len(self.centroids_)}
         inputs = read_inputs(params, X, sample_weight)
         if not hasattr(self, "known_classes_"):
             self._check_same(X)

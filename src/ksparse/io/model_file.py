@@ -32,7 +32,7 @@ from ksparse._names import repeated
 from ksparse.io.archives import check_archive, check_regular, one_line
 from ksparse.io.files import new_file
 from ksparse.io.rules import MissingError, Rule, UnsoundError, check_mapping, check_stored
-from ksparse.params import DEFAULTS
+from ksparse.params import DEFAULTS, is_auto
 
 __all__ = [
     "LOOPS",
@@ -138,14 +138,16 @@ def read_model(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any
             raise UnsoundError(f"unknown parameters {sorted(set(params) - set(DEFAULTS))}")
         if not set(fitted) <= set(FITTED):
             raise UnsoundError(f"unknown attributes {sorted(set(fitted) - set(FITTED))}")
-        check_stored(params, {"n_clusters": Rule("count", least=1)}, {}, within="params.")
+        check_stored(
+            params, {"n_clusters": Rule("count", least=1, or_auto=True)}, {}, within="params."
+        )
         check_fitted(params["n_clusters"], fitted)
     except UnsoundError as error:
         raise _damaged(path, error) from error
     return params, fitted
 
 
-def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
+def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
     """Raise UnsoundError if fitted attributes are not sound: predictions would be wrong."""
     sizes: dict[str, int] = {}
     check_stored(fitted, RULES, sizes, may_be_empty=("selected",))
@@ -154,7 +156,7 @@ def check_fitted(n_clusters: int, fitted: Mapping[str, Any]) -> None:
             check_stored(check_mapping(name, fitted[name]), rules, sizes, within=f"{name}.")
     if fitted.get("calibration_") is not None:
         check_calibration(fitted["calibration_"], sizes["clusters"], sizes["features"])
-    if sizes["clusters"] > n_clusters:
+    if not is_auto(n_clusters) and sizes["clusters"] > int(n_clusters):
         raise UnsoundError(f"centroids_ is of {sizes['clusters']} clusters, which should be <= "
                            f"{n_clusters}")  # fmt: skip
     if np.max(fitted["labels_"]) >= sizes["clusters"]:

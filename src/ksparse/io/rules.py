@@ -45,6 +45,8 @@ class Rule(NamedTuple):
         Whether numbers may be neither NaN nor infinite.
     optional : bool
         Whether the value may be missing, or None.
+    or_auto : bool
+        Whether the value may be the text "auto" instead.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Rule(NamedTuple):
     most: float = np.inf
     finite: bool = True
     optional: bool = False
+    or_auto: bool = False
 
 
 def is_text(value: Any, text: str) -> bool:
@@ -96,6 +99,8 @@ def check_stored(
             if rule.optional:
                 continue
             raise MissingError(f"{within}{name} is missing")
+        if rule.or_auto and is_text(value, "auto"):
+            continue
         array = _array(f"{within}{name}", value, rule)
         _check_shape(f"{within}{name}", array, rule, sizes, may_be_empty)
         _check_range(f"{within}{name}", array, rule)

@@ -44,16 +44,21 @@ class BatchMatrix(Matrix):
         The batch of each sample.
     n_batches : int
         Number of batches; some may have no sample.
+    every : ndarray of int, optional
+        The batch of each of all samples, where the view is of some of them.
     """
 
     batches: Ints
 
-    def __init__(self, base: Matrix, batches: Ints, n_batches: int) -> None:
+    def __init__(
+        self, base: Matrix, batches: Ints, n_batches: int, every: Ints | None = None
+    ) -> None:
         self.X, self.shape, self.dtype = base.X, base.shape, base.dtype
         self.sample_weight, self.total_weight = base.sample_weight, base.total_weight
         self.standardize, self.center = base.standardize, True
         self.mean, self.feature_means = base.mean, base.feature_means
         self.batches, self.n_batches = batches, n_batches
+        self.every = batches if every is None else every
         self.sizes = np.bincount(batches, weights=base.sample_weight, minlength=n_batches)
         usable = base.factor > 0
         sums = base.cluster_sums(batches, n_batches) / np.where(usable, base.factor, 1.0)

@@ -11,6 +11,7 @@ import numpy as np
 from ksparse._names import repeated
 from ksparse.io.model_file import LOOPS, STARTS
 from ksparse.io.rules import MissingError, Rule, UnsoundError, check_mapping, check_stored, is_text
+from ksparse.params import is_auto
 
 __all__ = ["RULES", "check_path", "check_record", "check_run"]
 
@@ -50,7 +51,7 @@ RULES = {
 }
 # Parameters that are read again; the others are shown only.
 PARAMS = {
-    "n_clusters": Rule("count", least=1),
+    "n_clusters": Rule("count", least=1, or_auto=True),
     "layer": Rule("text", optional=True),
     "known_labels": Rule("text", optional=True),
     "restrict_to": Rule("text", ("words",), optional=True),
@@ -107,9 +108,10 @@ def _check_agreement(stored: Mapping[str, Any], sizes: Mapping[str, int]) -> Non
                            f"{sizes['genes']}")  # fmt: skip
     if not any(is_text(np.asarray(results["normalized"]).item(), name) for name in ("log1p", "no")):
         raise UnsoundError("results.normalized should be 'log1p' or 'no'")
-    if int(stored["params"]["n_clusters"]) < sizes["clusters"]:
+    asked = stored["params"]["n_clusters"]
+    if not is_auto(asked) and int(asked) < sizes["clusters"]:
         raise UnsoundError(f"model.centroids is of {sizes['clusters']} clusters, which should be "
-                           f"<= {int(stored['params']['n_clusters'])}")  # fmt: skip
+                           f"<= {int(asked)}")  # fmt: skip
     names = {
         "model.genes": stored["model"]["genes"],
         "clusters.name": stored["clusters"].get("name"),

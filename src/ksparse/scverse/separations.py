@@ -16,7 +16,17 @@ from ksparse.selection.separation import Separation, verdicts_of
 if TYPE_CHECKING:
     from anndata import AnnData
 
-__all__ = ["check_separation_key", "read_separation", "write_number", "write_separation"]
+__all__ = [
+    "NUMBER",
+    "check_number_key",
+    "check_separation_key",
+    "read_separation",
+    "write_number",
+    "write_separation",
+]
+
+# Where the numbers of clusters are that were tried for a result: the end of the key.
+NUMBER = "_choose_k"
 
 PAIRS = ("clusters", "clusters")
 RULES = {
@@ -74,6 +84,13 @@ def read_separation(adata: AnnData, key: str) -> Separation:
         values["adjusted"], values["depth"], values["counts"],
         verdicts_of(values["adjusted"], sizes, level), level,
     )  # fmt: skip
+
+
+def check_number_key(adata: AnnData, key: str) -> None:
+    """Raise InputError if `uns[key]` holds something else than numbers of clusters."""
+    stored = adata.uns.get(key, {"recommended": -1})
+    if not isinstance(stored, Mapping) or "recommended" not in stored:
+        raise InputError(field_term("uns", key), " holds something else: ", ANOTHER_KEY, ".")
 
 
 def write_number(adata: AnnData, key: str, number: ClusterNumber) -> None:

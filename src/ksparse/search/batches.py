@@ -79,7 +79,7 @@ def with_groups(inputs: Any, groups: Any, *, center: bool) -> Any:
         raise InputError(
             Term("groups"), f" has {n:,} batches{samples}, {most}: give coarser batches.",
         )  # fmt: skip
-    matrix = BatchMatrix(inputs.matrix, fitted, n)
+    matrix = BatchMatrix(inputs.matrix, fitted, n, every)
     if matrix.constant.all():
         raise InputError(
             f"No feature of X varies within the {n} batches of ", Term("groups"), ": give other "
@@ -90,14 +90,14 @@ def with_groups(inputs: Any, groups: Any, *, center: bool) -> Any:
 
 
 def _warn_single(batches: Batches) -> None:
-    """Warn about batches of one sample, to be called from three functions below the user's."""
+    """Warn about batches of one sample, to be called from four functions below the user's."""
     single = np.flatnonzero(np.bincount(batches.fitted) == 1)
     if single.size:
         names = listed([repr(batches.names[b]) for b in single])
         warn(
             f"{single.size} of {len(batches.names)} batches of ", Term("groups"), " have one "
             f"sample: {names}. Nothing is left of it when the mean of its batch is subtracted, so "
-            "its cluster means nothing.", stacklevel=5,
+            "its cluster means nothing.", stacklevel=6,
         )  # fmt: skip
 
 

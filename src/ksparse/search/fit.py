@@ -372,13 +372,12 @@ def label_all(
     known: Ints | None = None,
     *,
     reassign: bool = True,
-    batches: Ints | None = None,
 ) -> Labelled:
     """Label all samples X, those without weight included, by their nearest centroids.
 
     `rows` are the samples that were fitted (None: all), `sample_weight` has a weight for each of
     all, `matrix` is the view that was fitted. Without `reassign`, fitted samples keep labels.
-    Samples whose label is `known` (not -1) keep it; `batches` are those of all samples.
+    Samples whose label is `known` (not -1) keep it.
     """
     k, P = fit.centroids.shape[0], fit.projected
     if rows is not None:
@@ -387,8 +386,8 @@ def label_all(
         P[rows] = fit.projected
         W = fit.projection.weights
         P[rest] = project_samples(select_rows(X, rest), matrix.mean, matrix.factor, W)
-        if isinstance(matrix, BatchMatrix) and batches is not None:
-            P[rest] -= matrix.offsets(W)[batches[rest]]
+        if isinstance(matrix, BatchMatrix):
+            P[rest] -= matrix.offsets(W)[matrix.every[rest]]
     # In the precision in which a model keeps them, so that it predicts the same labels.
     centres = fit.centroids.astype(X.dtype).astype(np.float64)
     labels = nearest_labels(P, centres, known)

@@ -15,6 +15,7 @@ from ksparse._errors import InputError, Term
 from ksparse._progress import progress_bar
 from ksparse.core.alternation import Fit
 from ksparse.core.y_step import order_by_size
+from ksparse.matrix.sources import count_distinct_rows
 from ksparse.params import Inputs, check_integer, check_listed, check_seed
 from ksparse.search.fit import Prepared, fit_prepared, prepare
 from ksparse.search.settings import Settings
@@ -140,8 +141,7 @@ def choose_k(
     )  # fmt: skip
     if n_jobs not in (None, 1) and {"agreement", "stability"} & set(methods):
         inputs.matrix.check_shareable()
-    m = inputs.matrix.shape[0]
-    tried = given or list(range(2, max(min(MAX_CLUSTERS, m // SAMPLES_PER_CLUSTER), 1) + 1))
+    tried = given or _possible(inputs)
     _check_possible(inputs, tried)
     run = _fits(inputs, tried, given is None, rng, verbose, keep_partial)
     columns = _columns(run)
@@ -325,8 +325,20 @@ def _check_ks(ks: Any) -> list[int]:
     return tried
 
 
+def _possible(inputs: Inputs) -> list[int]:
+    """Return all numbers of clusters that may be tried; only 1 if all samples are equal."""
+    most = min(MAX_CLUSTERS, max(inputs.matrix.shape[0] // SAMPLES_PER_CLUSTER, 2))
+    return list(range(2, count_distinct_rows(inputs.matrix.X, most) + 1)) or [1]
+
+
 def _check_possible(inputs: Inputs, tried: Sequence[int]) -> None:
-    half = inputs.matrix.shape[0] // 2
+    m = inputs.matrix.shape[0]
+    half = m // 2
+    if m < 4:
+        raise InputError(
+            Term("n_samples", m), " should be >= 4 to compare numbers of clusters: give more "
+            "samples, or the number of clusters.",
+        )  # fmt: skip
     if tried[-1] > half:
         raise InputError(
             Term("ks"), f" contains {tried[-1]}, which should be <= {half}, half the number of "

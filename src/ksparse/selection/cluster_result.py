@@ -59,6 +59,8 @@ class ClusterNumber:
     def sentence(self) -> str:
         """The recommendation and its reason, in plain words."""
         ks, k = [int(one) for one in self.columns["k"]], self.recommended
+        if ks == [1]:
+            return "One cluster (k = 1): all samples are equal."
         if k is None:
             return f"k = {ks[0]} is too many: {self._miss(ks[0])}. Try smaller numbers."
         larger = next((one for one in ks if one > max(k, 1)), None)

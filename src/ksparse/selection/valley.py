@@ -160,7 +160,8 @@ def _scatter(residuals: Floats, labels: Ints, k: int) -> Floats:
     """Return the mean covariance within clusters, every cluster counting the same."""
     weight = 1 / np.bincount(labels, minlength=k)[labels]
     scatter = residuals.T @ (residuals * weight[:, None]) / k
-    scatter[np.diag_indices(k)] += SCATTER_RIDGE * np.trace(scatter) / k
+    # Where there is none, because all samples of each cluster are equal, the line is the direction.
+    scatter[np.diag_indices(k)] += SCATTER_RIDGE * np.trace(scatter) / k or 1.0
     return np.asarray(scatter)
 
 

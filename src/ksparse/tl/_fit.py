@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse.estimator import KSparse
-from ksparse.params import NO_EFFECT
+from ksparse.params import NO_EFFECT, is_auto
 from ksparse.scverse.calibration import named_calibration, write_calibration
 from ksparse.scverse.expression import (
     check_gene_names,
@@ -40,6 +40,7 @@ from ksparse.scverse.schema import (
     package_versions,
     write_record,
 )
+from ksparse.scverse.separations import NUMBER, check_number_key, write_number
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -49,7 +50,7 @@ __all__ = ["ksparse"]
 
 def ksparse(
     adata: AnnData,
-    n_clusters: int,
+    n_clusters: int | str,
     *,
     n_features: int | float | str = "auto",
     layer: str | None = None,
@@ -73,8 +74,8 @@ def ksparse(
     ----------
     adata : AnnData
         Cells x genes.
-    n_clusters : int
-        Number of clusters.
+    n_clusters : int or "auto"
+        Number of clusters; "auto": the number that `ksparse.tl.choose_k` recommends.
     n_features : int, float or "auto", default="auto"
         How many genes to select: exactly that many, or a fraction of all.
     layer : str, optional
@@ -144,6 +145,9 @@ def ksparse(
     `.uns[key_added]["encoding"]`, `["version"]`
         Name and version of this record.
 
+    With ``n_clusters="auto"`` also `.uns[key_added + "_choose_k"]`: the table of the numbers that
+    were tried, recommended and sentence.
+
     With `calibrate` also `.uns[key_added + "_calibration"]`: genes, axes and scores of the folds.
 
     With ``max_labels > 1`` also `.obsm[key_added + "_memberships"]` (0 and 1, cells x
@@ -191,6 +195,8 @@ def ksparse(
     check_writable(adata, copy)
     check_gene_names(adata)
     check_free(adata, key_added)
+    if is_auto(n_clusters):
+        check_number_key(adata, key_added + NUMBER)
     columns = selected_columns(adata, mask_var)
     part = None if restriction is None else part_of(adata, restriction)
     kept = None
@@ -234,6 +240,8 @@ def ksparse(
     if clusters is not None:
         record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
     write_record(adata, key_added, record)
+    if is_auto(n_clusters):
+        write_number(adata, key_added + NUMBER, model.cluster_number_)
     if calibrate:
         write_calibration(adata, key_added, named_calibration(model.calibration_, names))
     return adata if copy else None

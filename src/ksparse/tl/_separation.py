@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ksparse._errors import InputError, Term
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
 from ksparse.scverse.labels import group_order, label_column, part_of
 from ksparse.scverse.restriction import read_restriction
 from ksparse.scverse.schema import check_adata, check_key, holds_record, read_record
-from ksparse.scverse.separations import check_separation_key, write_number, write_separation
+from ksparse.scverse.separations import (
+    check_number_key,
+    check_separation_key,
+    write_number,
+    write_separation,
+)
 from ksparse.selection.cluster_number import ClusterNumber
 from ksparse.selection.cluster_number import choose_k as choose_number
 from ksparse.selection.separation import Separation
@@ -155,8 +159,7 @@ def choose_k(
     check_adata(adata)
     check_key("key_added", key_added)
     check_gene_names(adata)
-    if holds_record(adata, key_added):
-        raise InputError(Term("key_added", key_added), " holds a result: give another name.")
+    check_number_key(adata, key_added)
     restriction = read_restriction(restrict_to)
     cells = None
     if restriction is not None:
