@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ksparse.search.feature_count import SEED
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["BatchMixin"]
+__all__ = ["BatchMixin", "offsets_of"]
 
 Array = NDArray[Any]
 ATTRIBUTES = ("batches_", "batch_means_", "batch_mixing_", "batch_support_")
@@ -106,18 +107,10 @@ class BatchMixin:
                     "the mean of all batches is subtracted from them.", stacklevel=level,
                 )  # fmt: skip
             return None
-        names = self.batches_.tolist()
-        codes, unknown = batch_codes(groups, names, n_samples)
-        if unknown:
-            warn(
-                f"{int((codes < 0).sum())} of {n_samples} samples are of batches that the model "
-                f"does not know ({listed(unknown)}): the mean of all batches is subtracted from "
-                "them.", stacklevel=level,
-            )  # fmt: skip
         selected = np.flatnonzero(self.weights_.any(axis=1))
         shift = self.batch_means_ - self.mean_[selected]
         offsets = batch_offsets(shift, self.scale_[selected], self.weights_[selected])
-        return np.where(codes[:, None] >= 0, offsets[codes], 0.0)
+        return offsets_of(offsets, groups, self.batches_.tolist(), n_samples, level)
 
     def batch_table(self) -> pandas.DataFrame:
         """Return how batches are spread over clusters: one row for each cluster.
@@ -161,6 +154,20 @@ class BatchMixin:
             table[name] = mixing[name]
         table.index.name = "cluster"
         return table
+
+
+def offsets_of(
+    offsets: Floats, groups: Any, names: Sequence[Any], n_samples: int, stacklevel: int
+) -> Floats:
+    """Return the offset of the batch of each sample; 0, with a warning, for unknown batches."""
+    codes, unknown = batch_codes(groups, names, n_samples)
+    if unknown:
+        warn(
+            f"{int((codes < 0).sum())} of {n_samples} samples are of batches that the model "
+            f"does not know ({listed(unknown)}): the mean of all batches is subtracted from "
+            "them.", stacklevel=stacklevel + 1,
+        )  # fmt: skip
+    return np.where(codes[:, None] >= 0, offsets[codes], 0.0)
 
 
 def _some_of_each(batches: Ints, n_batches: int, weight: Floats | None) -> Ints:
