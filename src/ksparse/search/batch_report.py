@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, fdtrc, fdtri, ncfdtr
+from scipy.special import betainc, fdtrc, ncfdtr
 
 from ksparse.core.y_step import centroids, distances
 from ksparse.matrix import Floats, Ints
@@ -16,10 +16,9 @@ __all__ = ["Mixing", "Support", "batch_mixing", "feature_support"]
 # A cluster is of one batch if at least this share of it is, and chance would do that with less
 # than this probability in any cluster.
 ALMOST_ALL, CHANCE = 0.95, 0.01
-# Level of the test of features, for all of them in all batches. A cluster has part in the test in
-# a batch if it has so many samples there; a batch without an association counts as evidence
-# against it if one of the same strength would have been found there with this probability.
-LEVEL, MIN_SAMPLES, POWER = 0.05, 5, 0.8
+# Level of the tests of features, for all of them in all batches. A cluster has part in the test in
+# a batch if it has so many samples there.
+LEVEL, MIN_SAMPLES = 0.05, 5
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,10 @@ class Support:
     supported : ndarray of bool, batches x features
         Whether that is more than chance (F test, level 0.05 for all features and batches).
     one_batch : ndarray of bool, one per feature
-        Whether exactly one batch supports the feature, and an association of that strength would
-        have been found, with a probability of 0.8, in another batch that does not.
+        Whether exactly one batch supports the feature, and in another it is associated with the
+        clusters so much less that this is more than chance, too: an association as strong as in
+        the first would hardly look so weak there (noncentral F distribution). A batch that is too
+        small to have seen it is no evidence.
     """
 
     explained: Floats
@@ -149,10 +150,10 @@ def feature_support(
     supported = np.isfinite(explained) & (p_value < level)
     one_batch = np.zeros(Z.shape[1], dtype=bool)
     for i in np.flatnonzero(supported.sum(axis=0) == 1):
-        strength = float(explained[supported[:, i], i][0])
+        strong = int(supported[:, i].argmax())
         others = np.flatnonzero(np.isfinite(explained[:, i]) & ~supported[:, i])
-        powers = [_power(strength, freedom[0, b, i], freedom[1, b, i], level) for b in others]
-        one_batch[i] = max(powers, default=0.0) >= POWER
+        chances = [_weaker(explained[[strong, b], i], freedom[:, [strong, b], i]) for b in others]
+        one_batch[i] = min(chances, default=1.0) < level
     return Support(explained, supported, one_batch)
 
 
@@ -181,9 +182,16 @@ def _between(
     return np.where(tested, share, np.nan), np.where(tested, p, 1.0), first, second
 
 
-def _power(share: float, first: float, second: float, level: float) -> float:
-    """Return the probability that the F test finds an association of some strength."""
-    n = first + second + 1
-    effect = n * share / max(1.0 - share, 1e-6)
-    missed = float(ncfdtr(first, second, min(effect, 1e4), fdtri(first, second, 1.0 - level)))
-    return 1.0 - missed if np.isfinite(missed) else 1.0
+def _weaker(shares: Floats, freedom: Floats) -> float:
+    """Return the probability of so small a share in the second batch, if it is as in the first.
+
+    `freedom` has the degrees of freedom between and within clusters, 2 x batches.
+    """
+    (between, within), least = freedom, 1e-6
+    n = freedom.sum(axis=0) + 1
+    # Without what chance adds to a share.
+    share = 1 - (1 - shares[0]) * (n[0] - 1) / within[0]
+    effect = n[1] * share / max(1 - share, least)
+    F = shares[1] / max(1 - shares[1], least) * within[1] / between[1]
+    chance = float(ncfdtr(between[1], within[1], min(max(effect, 0.0), 1e4), F))
+    return chance if np.isfinite(chance) else 0.0
