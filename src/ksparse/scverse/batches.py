@@ -97,10 +97,8 @@ def _is(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
-def batch_values(
-    adata: AnnData, batch_key: str, cells: NDArray[np.bool_] | None, key_added: str
-) -> NDArray[np.object_]:
-    """Return the batch of each cell (of `cells`: None: of all) as text.
+def batch_values(adata: AnnData, batch_key: str, key_added: str) -> NDArray[np.object_]:
+    """Return the batch of each cell as text.
 
     Raises ValueError if there is no such column, or if it is missing for cells.
     """
@@ -109,8 +107,6 @@ def batch_values(
             Term("batch_key", batch_key), " is where clusters are written: ", ANOTHER_KEY, "."
         )
     text, known = label_column(adata, batch_key, "batch_key")
-    if cells is not None:
-        text, known = text[cells], known[cells]
     if not known.all():
         raise InputError(
             Term("batch_key", batch_key), f" is missing for {int((~known).sum())} of {known.size} "
@@ -119,18 +115,26 @@ def batch_values(
     return text.astype(object)
 
 
-def middle_of_clusters(model: KSparse) -> Array:
+def middle_of_clusters(model: KSparse) -> Array | None:
     """Return the mean of the batches of each cluster, weighted by its cells in each.
 
-    What a cluster is above it does not come from its batches. Clusters x selected genes.
+    What a cluster is above it does not come from its batches. Clusters x selected genes; None
+    for a model without batches.
     """
+    if not hasattr(model, "batches_"):
+        return None
     counts = np.asarray(model.batch_mixing_["counts"])
     size = counts.sum(axis=1, keepdims=True)
     return np.asarray(counts / np.where(size > 0, size, 1.0) @ model.batch_means_)
 
 
 def write_batches(adata: AnnData, key: str, model: KSparse, genes: NDArray[np.intp]) -> None:
-    """Write the batches of a fitted model; `genes` are the places of the selected genes."""
+    """Write the batches of a fitted model, if it has any.
+
+    `genes` are the places of the selected genes.
+    """
+    if not hasattr(model, "batches_"):
+        return
     adata.uns[f"{key}{BATCHES}"] = {
         "encoding": ENCODING,
         "version": VERSION,

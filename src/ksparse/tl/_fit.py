@@ -208,21 +208,10 @@ def ksparse(
     check_free(adata, key_added)
     if is_auto(n_clusters):
         check_number_key(adata, key_added + NUMBER)
-    if calibrate and batch_key is not None:
-        raise InputError(
-            Term("calibrate", True), " and ", Term("batch_key", batch_key), " exclude each other: "
-            "batches cannot be calibrated.",
-        )  # fmt: skip
     columns = selected_columns(adata, mask_var)
     part = None if restriction is None else part_of(adata, restriction)
-    kept = None
-    if known_labels is not None:
-        kept = kept_labels(adata, known_labels, part, key_added)
-    batch = other_batch = None
-    if batch_key is not None:
-        every = batch_values(adata, batch_key, None, key_added)
-        batch = every if part is None else every[part.chosen]
-        other_batch = None if part is None else every[~part.chosen]
+    kept = None if known_labels is None else kept_labels(adata, known_labels, part, key_added)
+    batch, other_batch = _batches(adata, batch_key, part, key_added, calibrate)
     if copy:
         adata = copy_adata(adata)
     reading: dict[str, Any] = {"columns": columns, "memory_limit": options.get("memory_limit")}
@@ -262,16 +251,28 @@ def ksparse(
     record = _record(model, X, names, params, normalized)
     if clusters is not None:
         record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
-    if batch_key is not None:
-        middle = middle_of_clusters(model)
-        record = replace(record, clusters=replace(record.clusters, middle=middle))
-        write_batches(adata, key_added, model, genes[model.get_support()])
+    write_batches(adata, key_added, model, genes[model.get_support()])
     write_record(adata, key_added, record)
     if is_auto(n_clusters):
         write_number(adata, key_added + NUMBER, model.cluster_number_)
     if calibrate:
         write_calibration(adata, key_added, named_calibration(model.calibration_, names))
     return adata if copy else None
+
+
+def _batches(
+    adata: AnnData, batch_key: str | None, part: Part | None, key_added: str, calibrate: bool
+) -> tuple[NDArray[np.object_] | None, NDArray[np.object_] | None]:
+    """Return the batches of the cells that are clustered, and of the others."""
+    if batch_key is None:
+        return None, None
+    if calibrate:
+        raise InputError(
+            Term("calibrate", True), " and ", Term("batch_key", batch_key), " exclude each other: "
+            "batches cannot be calibrated.",
+        )  # fmt: skip
+    every = batch_values(adata, batch_key, key_added)
+    return (every, None) if part is None else (every[part.chosen], every[~part.chosen])
 
 
 def _with_others(
@@ -324,6 +325,9 @@ def _record(
             centroids=model.centroids_,
             spread=float(model.spread_),
         ),
-        clusters=cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+        clusters=replace(
+            cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+            middle=middle_of_clusters(model),
+        ),
         versions=package_versions(),
     )
