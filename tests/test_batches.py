@@ -410,6 +410,7 @@ def test_a_saved_model_has_its_batches(tmp_path, model):
         ("batch_means_", model.batch_means_[:, :2], "batch_means_ is of 2 features"),
         ("batch_means_", None, "batch_means_ is missing"),
         ("batch_mixing_", {**model.batch_mixing_, "largest": np.array([0, 1, 3])}, "holds 3"),
+        ("batch_mixing_", {"counts": np.ones((3, 3))}, "batch_mixing_.largest is missing"),
         ("batch_support_", 3, "batch_support_ is int"),
     ):
         broken = pickle.loads(pickle.dumps(model))
@@ -613,6 +614,20 @@ def test_many_samples_are_reported_from_some(monkeypatch, model):
     assert few.batch_support_["supported"].all()
     difference = few.batch_support_["explained"] - model.batch_support_["explained"]
     assert 0 < np.abs(difference).max() < 0.2
+
+
+def test_of_many_features_those_of_largest_weight_are_looked_at(monkeypatch, model):
+    from ksparse import batched
+
+    monkeypatch.setattr(batched, "MAX_FEATURES", 10)
+    few = KSparse(3, **FIT).fit(X, groups=DAY)
+    seen = np.isfinite(few.batch_support_["explained"]).all(axis=0)
+    weight = few.feature_importances_[few.get_support()]
+    assert seen.sum() == 10
+    assert weight[seen].min() >= weight[~seen].max()
+    np.testing.assert_allclose(
+        few.batch_support_["explained"][:, seen], model.batch_support_["explained"][:, seen]
+    )
 
 
 # AnnData --------------------------------------------------------------------------------------

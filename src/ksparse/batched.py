@@ -26,8 +26,9 @@ __all__ = ["BatchMixin", "offsets_of"]
 
 Array = NDArray[Any]
 ATTRIBUTES = ("batches_", "batch_means_", "batch_mixing_", "batch_support_")
-# At most so many samples, of all batches as many, are used to tell what supports a feature.
-MAX_SAMPLES = 5_000
+# At most so many samples, of all batches as many, are used to tell what supports a feature, and
+# so many features, those of largest weight, are looked at.
+MAX_SAMPLES, MAX_FEATURES = 5_000, 500
 
 
 class BatchMixin:
@@ -76,16 +77,30 @@ class BatchMixin:
         self.batch_means_ = self.mean_[selected] + shift[:, selected]
         weight = inputs.weight
         self.batch_mixing_ = vars(batch_mixing(labels, batches.every, k, n, weight))
-        rows = _some_of_each(batches.every, n, weight)
-        Z = take_rows(pick_columns(inputs.X, selected), rows, dense).astype(np.float64)
+        self.batch_support_ = self._support(inputs, selected, labels, P)
+
+    def _support(self, inputs: Inputs, selected: Ints, labels: Ints, P: Floats) -> dict[str, Array]:
+        """Return in which batches selected features are associated with clusters."""
+        batches, weight = inputs.batches, inputs.weight
+        assert batches is not None
+        rows = _some_of_each(batches.every, len(batches.names), weight)
+        W = self.weights_[selected].astype(np.float64)
+        largest = np.argsort(-np.linalg.norm(W, axis=1), kind="stable")
+        here = np.sort(largest[:MAX_FEATURES])
+        Z = take_rows(pick_columns(inputs.X, selected[here]), rows, dense).astype(np.float64)
         batch = batches.every[rows]
-        Z = (Z - self.batch_means_[batch]) * self.scale_[selected]
-        known = None if inputs.settings.known is None else _kept(self.labels_, inputs, rows)
+        Z = (Z - self.batch_means_[:, here][batch]) * self.scale_[selected[here]]
         support = feature_support(
-            Z, self.weights_[selected].astype(np.float64), P[rows],
-            labels[rows], k, batch, n, known=known, weight=None if weight is None else weight[rows],
+            Z, W[here], P[rows], labels[rows], len(self.centroids_), batch, len(batches.names),
+            known=None if inputs.settings.known is None else _kept(self.labels_, inputs, rows),
+            weight=None if weight is None else weight[rows],
         )  # fmt: skip
-        self.batch_support_ = vars(support)
+        out = {}
+        for name, values in vars(support).items():
+            missing = np.nan if name == "explained" else False
+            out[name] = np.full((*values.shape[:-1], selected.size), missing, dtype=values.dtype)
+            out[name][..., here] = values
+        return out
 
     def _offsets_of(self, n_samples: int, groups: Any, depth: int = 0) -> Floats | None:
         """Return what to subtract from projected samples of batches (None: nothing).

@@ -173,8 +173,10 @@ def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
         if sizes.setdefault("selected", n_used) != n_used:
             raise UnsoundError(f"batch_means_ is of {sizes['selected']} features, which should be "
                                f"{n_used}")  # fmt: skip
-        check_batches(fitted.get("batches_"), fitted.get("batch_mixing_"),
-                      fitted.get("batch_support_"), sizes)  # fmt: skip
+        if "batches" not in sizes:
+            raise MissingError("batch_means_ is missing")
+        tables = {name: fitted.get(name) for name in ("batch_mixing_", "batch_support_")}
+        check_batches("batches_", fitted.get("batches_"), tables, sizes)
     if not np.all(np.asarray(fitted["scale_"])[used] > 0):
         raise UnsoundError("scale_ holds 0 for a selected feature, which should be > 0")
     output = fitted.get("_sklearn_output_config")
@@ -199,19 +201,16 @@ def check_calibration(
                                f"{end}")  # fmt: skip
 
 
-def check_batches(
-    names: Any, mixing: Any, support: Any, sizes: dict[str, int], within: str = "batch_"
-) -> None:
-    """Raise UnsoundError if stored batches are not sound, or not of clusters and features."""
-    if "batches" not in sizes:
-        raise MissingError(f"{within}means_ is missing")
-    _check_names("batches_", names, sizes["batches"])
-    for name, stored, rules in (("mixing_", mixing, MIXING), ("support_", support, SUPPORT)):
-        stored = check_mapping(f"{within}{name}", stored)
-        check_stored(stored, rules, sizes, within=f"{within}{name}.", may_be_empty=("selected",))
-    if np.max(mixing["largest"]) >= sizes["batches"]:
-        raise UnsoundError(f"{within}mixing_.largest holds {np.max(mixing['largest'])}, which "
-                           f"should be < {sizes['batches']}")  # fmt: skip
+def check_batches(name: str, names: Any, tables: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Raise UnsoundError if names of batches, their mixing or support (`tables`) are not sound."""
+    _check_names(name, names, sizes["batches"])
+    for (table, stored), rules in zip(tables.items(), (MIXING, SUPPORT), strict=True):
+        stored = check_mapping(table, stored)
+        check_stored(stored, rules, sizes, within=f"{table}.", may_be_empty=("selected",))
+        most = int(np.max(stored.get("largest", 0)))
+        if most >= sizes["batches"]:
+            raise UnsoundError(f"{table}.largest holds {most}, which should be < "
+                               f"{sizes['batches']}")  # fmt: skip
 
 
 def _check_names(name: str, names: Any, n: int, what: str = "names") -> None:

@@ -167,7 +167,8 @@ def read_batches(adata: AnnData, key: str, record: Record) -> Batches | None:
                 f"this ksparse reads versions up to {VERSION}: install a newer ksparse.",
             )  # fmt: skip
         names = np.array([str(one) for one in np.asarray(stored["name"])], dtype=object)
-        check_batches(names, stored.get("mixing"), stored.get("support"), sizes, within="")
+        tables = {table: stored.get(table) for table in ("mixing", "support")}
+        check_batches("name", names, tables, sizes)
     mixing, support = (
         {part: np.asarray(values) for part, values in stored[table].items()}
         for table in ("mixing", "support")

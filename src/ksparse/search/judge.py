@@ -192,9 +192,9 @@ class Judge:
         self.ratio, self._fold = 1.0, None
         if (batches := self.matrix.batches) is not None:
             fold = batch_folds(batches, self.matrix.sample_weight)
-            if (size := np.bincount(fold)).size > 1:
+            if (size := np.bincount(fold, weights=self.matrix.sample_weight)).size > 1:
                 self._fold, self.halvings = fold, []
-                self.ratio = float(np.mean(size / (m - size)))
+                self.ratio = float(np.mean(size / (size.sum() - size)))
         self._spread = None
         if matrix.standardize:
             self._spread = [self._deviation(train) for train, _ in self.halves()]
