@@ -24,7 +24,9 @@ NUMERICS = {*UTILITIES, "matrix", "core"}
 SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
-ESTIMATOR = {*SEARCH, "params", "selection", "presets", "prediction", "unsure", "io"}
+ESTIMATOR = {
+    *SEARCH, "params", "selection", "presets", "prediction", "unsure", "batched", "io",
+}  # fmt: skip
 PANEL = {*SELECTION, "selection", "estimator", "prediction"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
@@ -48,7 +50,8 @@ ALLOWED = {
     "io": IO,
     "selection": SELECTION,
     "unsure": {*SEARCH, "params"},
-    "prediction": {*NUMERICS, "params", "unsure", "io"},
+    "batched": {*SEARCH, "params"},
+    "prediction": {*NUMERICS, "params", "unsure", "batched", "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
     "balls": {"core"},

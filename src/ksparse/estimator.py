@@ -134,6 +134,8 @@ class KSparse(
         `n_clusters` have that many clusters only (a ConvergenceWarning says so).
     known_classes_ : ndarray of object, one per cluster
         The class of each cluster, None for new ones. Only with `known_labels` (see `fit`).
+    batches_, batch_means_, batch_mixing_, batch_support_
+        What is known about batches, only with `groups`; see `batch_table` and docs/batches.md.
     memberships_ : ndarray of 0 and 1, samples x clusters
         All labels of each sample. Only with ``max_labels > 1``, as are the next two.
     membership_log_odds_ : ndarray, one per sample
@@ -248,7 +250,7 @@ class KSparse(
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
-        *, known_labels: Any = None,
+        *, known_labels: Any = None, groups: Any = None,
     ) -> Self:  # fmt: skip
         """Find clusters and features.
 
@@ -267,6 +269,9 @@ class KSparse(
             The class of each sample, of any kind; missing (None, NaN or NA, not -1) where it
             is not known. Every class has one cluster: known samples stay there in any case,
             all others join the class or the new cluster that they are nearest to.
+        groups : array-like, optional
+            The batch of each sample, of any kind: features are centred within batches, and
+            held-out scores leave out one batch after the other (see docs/batches.md).
 
         Returns
         -------
@@ -281,12 +286,12 @@ class KSparse(
         >>> KSparse(3, n_features=3).fit(X, known_labels=known).known_classes_
         array(['B cell', 'T cell', None], dtype=object)
         """
-        self.fit_project(X, sample_weight=sample_weight, known_labels=known_labels)
+        self.fit_project(X, sample_weight=sample_weight, known_labels=known_labels, groups=groups)
         return self
 
     def fit_project(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None,
-        *, known_labels: Any = None,
+        *, known_labels: Any = None, groups: Any = None,
     ) -> Array:  # fmt: skip
         """Fit, and return all samples in the projection.
 
@@ -298,12 +303,14 @@ class KSparse(
         ndarray, samples x components
         """
         X = self._validate(X, reset=True)
-        params = self._with_number(X, sample_weight, known_labels)
+        params = self._with_number(X, sample_weight, known_labels=known_labels, groups=groups)
         inputs = read_inputs(params, X, sample_weight)
         if known_labels is not None:
             from ksparse.search.known import with_known
 
             inputs = with_known(inputs, known_labels, params["n_clusters"])
+        if groups is not None:
+            inputs = self._with_batches(inputs, groups, self.center)
         rng = check_random_state(self.random_state)
         settings, starts = inputs.settings, inputs.settings.starts
         with self._accompanied(params, inputs, rng) as (observer, rng):
@@ -317,19 +324,18 @@ class KSparse(
         self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
         return self._store(inputs, result, labelled, params["n_clusters"])
 
-    def _with_number(
-        self, X: Any, sample_weight: ArrayLike | None, known_labels: Any
-    ) -> dict[str, Any]:
+    def _with_number(self, X: Any, sample_weight: ArrayLike | None, **given: Any) -> dict[str, Any]:
         """Return the parameters, with a recommended number of clusters instead of "auto"."""
         params = self.get_params(deep=False)
         self.__dict__.pop("cluster_number_", None)  # of an earlier fit
         if not is_auto(self.n_clusters):
             return params
-        if known_labels is not None:
-            raise InputError(
-                Term("n_clusters", "auto"), " knows no labels: give a number of clusters with ",
-                Term("known_labels"), ".",
-            )  # fmt: skip
+        for name, what in (("known_labels", "labels"), ("groups", "batches")):
+            if given[name] is not None:
+                raise InputError(
+                    Term("n_clusters", "auto"), f" knows no {what}: give a number of clusters ",
+                    "with ", Term(name), ".",
+                )  # fmt: skip
         from ksparse.selection.cluster_number import choose_k
 
         own = ("n_clusters", "n_components", "checkpoint")
@@ -381,6 +387,8 @@ class KSparse(
         self.n_passes_ = n_passes(inputs.X)
         if projection.tied or k < n_clusters or k == 1 or not self.converged_:
             warn_unmet(self, n_clusters, projection, fit.converged)
+        if inputs.batches is not None or hasattr(self, "batches_"):
+            self._store_batches(inputs, P)
         return P.astype(dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:

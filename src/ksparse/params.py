@@ -32,6 +32,7 @@ from ksparse.matrix.sources import (
     count_distinct_rows,
     select_rows,
 )
+from ksparse.search.batches import Batches
 from ksparse.search.settings import Loop, Settings
 from ksparse.starts import STARTS
 
@@ -221,6 +222,8 @@ class Inputs:
     n_distinct : int
         Number of distinct samples, if that is below the number of clusters that was asked
         for; then it is the number of clusters that is fitted.
+    batches : Batches or None
+        The batches within which features are centred (None: there are none).
     """
 
     X: Any
@@ -229,6 +232,7 @@ class Inputs:
     weight: Floats | None
     settings: Settings
     n_distinct: int
+    batches: Batches | None = None
 
 
 def read_inputs(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ksparse._errors import InputError, InputWarning, Term, warn
+from ksparse.batched import BatchMixin
 from ksparse.core.w_step import Projection
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
@@ -127,7 +128,7 @@ class DataMixin:
         return X
 
 
-class PredictionMixin(UnsureMixin):
+class PredictionMixin(BatchMixin, UnsureMixin):
     """Projection and prediction from the fitted attributes of `KSparse`."""
 
     feature_importances_: Array
@@ -163,16 +164,21 @@ class PredictionMixin(UnsureMixin):
         """Variance within clusters in the projection, per component."""
         return self._spread
 
-    def _project(self, X: Any) -> Floats:
-        return project_samples(X, self.mean_, self.scale_, self.weights_)
+    def _project(self, X: Any, groups: Any, depth: int = 0) -> Floats:
+        offsets = self._offsets_of(X.shape[0], groups, depth)
+        P = project_samples(X, self.mean_, self.scale_, self.weights_)
+        return P if offsets is None else P - offsets
 
-    def project(self, X: Any) -> Array:
+    def project(self, X: Any, groups: Any = None) -> Array:
         """Return samples in the projection: X W for centred and scaled data.
 
         Parameters
         ----------
         X : array-like or sparse matrix, samples x features
             Samples, with the features of the data that were fitted.
+        groups : array-like, optional
+            The batch of each sample, of a model that was fitted with batches. From samples of
+            other batches, or of none, the mean of all samples is subtracted, with a warning.
 
         Returns
         -------
@@ -180,7 +186,7 @@ class PredictionMixin(UnsureMixin):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        return self._project(X).astype(X.dtype, copy=False)
+        return self._project(X, groups).astype(X.dtype, copy=False)
 
     def transform(self, X: Any) -> Any:
         """Reduce samples to the selected features.
@@ -203,10 +209,10 @@ class PredictionMixin(UnsureMixin):
         chosen = np.flatnonzero(self.weights_.any(axis=1))
         return columns_in_memory(X, chosen)
 
-    def _distances(self, X: Any) -> Floats:
-        return distances(self._project(X), self.centroids_.astype(np.float64))
+    def _distances(self, X: Any, groups: Any) -> Floats:
+        return distances(self._project(X, groups, 1), self.centroids_.astype(np.float64))
 
-    def predict(self, X: Any, unassigned: float | None = None) -> Array:
+    def predict(self, X: Any, unassigned: float | None = None, groups: Any = None) -> Array:
         """Return the cluster of each sample: that of the nearest centroid in the projection.
 
         A sample whose label was known to `fit` may be nearer to another centroid than to that of
@@ -220,6 +226,8 @@ class PredictionMixin(UnsureMixin):
             Level at which samples that resemble no cluster are not assigned (their `predict_set`
             is empty): about that share of the samples of every cluster is not, and as many of
             another kind as the features can tell apart from all clusters. Needs `calibrate`.
+        groups : array-like, optional
+            The batch of each sample; see `project`.
 
         Returns
         -------
@@ -228,10 +236,10 @@ class PredictionMixin(UnsureMixin):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        labels = self._distances(X).argmin(axis=1).astype(np.int32)
+        labels = self._distances(X, groups).argmin(axis=1).astype(np.int32)
         return labels if unassigned is None else self._mark_unassigned(X, labels, unassigned)
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, groups: Any = None) -> Array:
         """Return soft assignments: how near a sample is to each centroid, relative to the others.
 
         Posterior probabilities of a mixture of equal spherical Gaussians around the
@@ -241,6 +249,8 @@ class PredictionMixin(UnsureMixin):
         ----------
         X : array-like or sparse matrix, samples x features
             Samples, old or new.
+        groups : array-like, optional
+            The batch of each sample; see `project`.
 
         Returns
         -------
@@ -248,9 +258,10 @@ class PredictionMixin(UnsureMixin):
             Rows sum to 1; the largest entry is the cluster that `predict` gives.
         """
         check_is_fitted(self)
-        return soft_assignment(self._distances(self._validate(X, reset=False)), self._spread)
+        X = self._validate(X, reset=False)
+        return soft_assignment(self._distances(X, groups), self._spread)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, groups: Any = None) -> float:
         """Return the mean margin of the samples in the projection: how far apart clusters are.
 
         The margin of a sample is (b - a) / max(a, b), where a and b are its distances to
@@ -263,9 +274,11 @@ class PredictionMixin(UnsureMixin):
             Samples, old or new.
         y : ignored
             For compatibility.
+        groups : array-like, optional
+            The batch of each sample; see `project`.
         """
         check_is_fitted(self)
-        P = self._project(self._validate(X, reset=False))
+        P = self._project(self._validate(X, reset=False), groups)
         centres = self.centroids_.astype(np.float64)
         return float(margins(P, distances(P, centres).argmin(axis=1), centres).mean())
 

@@ -116,6 +116,11 @@ class UnsureMixin:
                [False, False]])
         """
         check_is_fitted(self)
+        if len(getattr(self, "batches_", ())) > 1:
+            raise InputError(
+                "The model was fitted with ", Term("groups"), ", and batches cannot be calibrated: "
+                "fit it without them.",
+            )  # fmt: skip
         X = self._validate(X, reset=False)
         if X.shape[0] != self.labels_.size:
             raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ksparse._errors import InputError, warn
+from ksparse.cli._batches import batch_rows, batch_sentences, gene_columns
 from ksparse.cli._steps import Steps, checksum, command_line, noted
 from ksparse.cli._words import say
 from ksparse.io.files import new_file, write_csv
@@ -74,6 +75,7 @@ class Source:
     min_cells: int = 0
     restrict_to: str | None = None
     known_column: str | None = None
+    batch_column: str | None = None
     final_path: Path | None = None
 
     @property
@@ -99,7 +101,7 @@ class Source:
         return read_file(self.path, self.check, transpose=self.transpose,
                          unique_names=self.unique_names,
                          label_column=self.label_column or self.group_column
-                         or self.known_column)  # fmt: skip
+                         or self.known_column or self.batch_column)  # fmt: skip
 
 
 def read_file(path: Path, check: bool, **options: Any) -> Any:
@@ -240,10 +242,11 @@ def cluster(
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint, key_added=KEY,
                    calibrate=calibrate,
-                   known_labels=source.known_column, **options)  # fmt: skip
+                   known_labels=source.known_column, batch_key=source.batch_column,
+                   **options)  # fmt: skip
         taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
         tl.rank_genes(adata, key_added="rank_genes_ksparse" if taken else "rank_genes_groups")
-    opened.notes += notes
+    opened.notes += [*notes, *batch_sentences(adata, KEY)]
     with steps.step("layout", "laying out cells"):
         tl.embed(adata, method=layout, random_state=seed)
     if with_path:
@@ -282,12 +285,14 @@ def gene_rows(adata: Any) -> tuple[list[str], list[list[Any]]]:
     header, clusters = ["rank", "gene", "weight", "cluster"], record.cluster_names
     header += [f"{name}_{cluster}" for name in parts for cluster in clusters]
     rows = []
-    names = record.model.genes
+    names, (more, values_of) = record.model.genes, gene_columns(adata, KEY)
+    of_batches = list(values_of)
     for rank, j in enumerate(order_by_weight(record), start=1):
         values = [f"{value:.6g}" for table in parts.values() for value in table[:, j]]
         marked = clusters[shares[:, j].argmax()]
-        rows.append([rank, str(names[j]), f"{weight[j]:.6g}", marked, *values])
-    return header, rows
+        row = [rank, str(names[j]), f"{weight[j]:.6g}", marked, *values, *of_batches[j]]
+        rows.append(row)
+    return [*header, *more], rows
 
 
 def cell_columns(opened: Opened) -> tuple[list[str], Any]:
@@ -343,7 +348,7 @@ def about_run(
 def write_results(
     folder: Path, opened: Opened, steps: Steps, run: dict[str, Any], scores: dict[str, float]
 ) -> None:
-    """Write clusters.csv, genes.csv, result.h5ad, report.html and run.json."""
+    """Write clusters.csv, genes.csv, result.h5ad, report.html and run.json; batches.csv, too."""
     from ksparse.report import write_report
 
     adata = opened.adata
@@ -352,6 +357,8 @@ def write_results(
     with steps.step("write", "writing"):
         write_csv(folder / "clusters.csv", *cell_columns(opened))
         write_csv(folder / "genes.csv", *gene_rows(adata))
+        if (table := batch_rows(adata, KEY)) is not None:
+            write_csv(folder / "batches.csv", *table)
         run = run | {
             "results": results | {"cluster_sizes": record.clusters.size},
             "parameters": record.params,

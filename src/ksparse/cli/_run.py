@@ -32,7 +32,7 @@ from ksparse.scverse.schema import read_record
 
 __all__ = ["demo", "run", "simulate"]
 
-RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json")
+RESULTS = ("clusters.csv", "genes.csv", "batches.csv", "result.h5ad", "report.html", "run.json")
 
 
 @app.command(short_help="Cluster cells and select genes; write tables, AnnData and a report.")
@@ -71,6 +71,11 @@ RESULTS = ("clusters.csv", "genes.csv", "result.h5ad", "report.html", "run.json"
     "clusters.",
 )
 @click.option(
+    "--batch-column",
+    metavar="NAME",
+    help="Column with the batches of cells, within which genes are centred.",
+)
+@click.option(
     "--calibrate",
     is_flag=True,
     help="Prepare `ksparse predict --unassigned`, which finds cells that resemble no cluster.",
@@ -89,7 +94,8 @@ def run(**options: Any) -> None:
     INPUT is .h5ad, .zarr, a 10x .h5 file or folder (matrix.mtx), .loom, .csv or .tsv (with
     names in the first row and column; may be gzipped), or .npz.
 
-    Writes clusters.csv, genes.csv, result.h5ad, report.html and run.json.
+    Writes clusters.csv, genes.csv, result.h5ad, report.html and run.json (and batches.csv, with
+    --batch-column).
 
     \b
     Examples:
@@ -99,9 +105,14 @@ def run(**options: Any) -> None:
       ksparse run table.csv.gz --transpose -k 4 --label-column type --path -o out/
       ksparse run results/result.h5ad -k 3 --restrict-to ksparse=0,2 -o finer/
       ksparse run cells.h5ad -k 9 --known-column cell_type -o typed/
+      ksparse run cells.h5ad -k 9 --batch-column donor -o donors/
     """
     if options["clusters"] == "auto" and options["known_column"] is not None:
         raise click.UsageError("-k auto knows no labels: give a number with --known-column.")
+    if options["clusters"] == "auto" and options["batch_column"] is not None:
+        raise click.UsageError("-k auto knows no batches: give a number with --batch-column.")
+    if options["with_path"] and options["batch_column"] is not None:
+        raise click.UsageError("--path knows no batches: leave out --batch-column or it.")
     if options["with_path"] and options["known_column"] is not None:
         raise click.UsageError("--path does not keep known labels: leave out --known-column or it.")
     source, steps = source_of(options), options["checkpoint"]

@@ -21,6 +21,9 @@ WORDS = {
     "mask_var": "--min-cells",
     "restrict_to": "--restrict-to",
     "known_labels": "--known-column",
+    "groups": "--batch-column",
+    "batch_key": "--batch-column",
+    "calibrate": "--calibrate",
     "labels": "--label-column",
     "label_column": "--label-column",
     "min_share": "--min-share",
@@ -74,8 +77,8 @@ WORDS = {
 }
 # Names that users chose are quoted: they may hold anything.
 QUOTED = (
-    "layer", "labels", "label_column", "known_labels", "restrict_to", "groupby", "exclude_pattern",
-    "allowed", "costs", "genes", "held_out",
+    "layer", "labels", "label_column", "known_labels", "batch_key", "restrict_to", "groupby",
+    "exclude_pattern", "allowed", "costs", "genes", "held_out",
 )  # fmt: skip
 
 

@@ -54,4 +54,5 @@ def _run(params: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
         "sample_weight": digest(inputs.weight),
         # Left out where there are none, as in runs of versions that knew none.
         **({} if known is None else {"known_labels": digest(known.every)}),
+        **({} if inputs.batches is None else {"groups": digest(inputs.batches.every)}),
     } | {name: digest(value) for name, value in params.items() if name not in NO_EFFECT}

@@ -31,12 +31,13 @@ from ksparse._errors import InputError
 from ksparse._names import repeated
 from ksparse.io.archives import check_archive, check_regular, one_line
 from ksparse.io.files import new_file
-from ksparse.io.rules import Rule, UnsoundError, check_mapping, check_stored
+from ksparse.io.rules import MissingError, Rule, UnsoundError, check_mapping, check_stored
 from ksparse.params import DEFAULTS, is_auto
 
 __all__ = [
     "LOOPS",
     "STARTS",
+    "check_batches",
     "check_calibration",
     "check_fitted",
     "read_model",
@@ -55,6 +56,7 @@ FITTED = (
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
     "n_features_in_", "feature_names_in_", "explained_", "explained_bound_", "_spread",
     "_sklearn_output_config", "calibration_",
+    "batches_", "batch_means_", "batch_mixing_", "batch_support_",
 )  # fmt: skip
 # What they must be. Those that are optional are not in every model, or need not be.
 RULES = {
@@ -80,7 +82,16 @@ RULES = {
     "n_iter_": Rule("count", optional=True),
     "n_passes_": Rule("count", optional=True),
     "cost_history_": Rule("number", ("loops",), optional=True),
+    "batch_means_": Rule("number", ("batches", "selected"), optional=True),
 }
+MIXING = {"counts": Rule("number", ("clusters", "batches"), least=0),
+          "largest": Rule("count", ("clusters",)),
+          **{name: Rule("number", ("clusters",), least=0, most=1)
+             for name in ("share", "expected", "p_value")},
+          "one_batch": Rule("flag", ("clusters",))}  # fmt: skip
+SUPPORT = {"explained": Rule("number", ("batches", "selected"), least=0, most=1, finite=False),
+           "supported": Rule("flag", ("batches", "selected")),
+           "one_batch": Rule("flag", ("selected",))}  # fmt: skip
 LOOPS = {"cost": Rule("number", ("loops",)), "labels_changed": Rule("number", ("loops",)),
          "n_features": Rule("count", ("loops",)), "eta": Rule("number", ("loops",), finite=False),
          "gap": Rule("number", ("loops",), finite=False)}  # fmt: skip
@@ -139,7 +150,7 @@ def read_model(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any
 def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
     """Raise UnsoundError if fitted attributes are not sound: predictions would be wrong."""
     sizes: dict[str, int] = {}
-    check_stored(fitted, RULES, sizes)
+    check_stored(fitted, RULES, sizes, may_be_empty=("selected",))
     for name, rules in TABLES.items():
         if fitted.get(name) is not None:
             check_stored(check_mapping(name, fitted[name]), rules, sizes, within=f"{name}.")
@@ -154,8 +165,18 @@ def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
     if fitted["n_features_in_"] != sizes["features"]:
         raise UnsoundError(f"n_features_in_ is {fitted['n_features_in_']}, which should be "
                            f"{sizes['features']}")  # fmt: skip
-    _check_classes(fitted.get("known_classes_"), sizes["clusters"])
+    if fitted.get("known_classes_") is not None:
+        _check_names("known_classes_", fitted["known_classes_"], sizes["clusters"], "classes")
     used = np.any(fitted["weights_"], axis=1)
+    if fitted.get("batches_") is not None or "batches" in sizes:
+        n_used = int(np.count_nonzero(used))
+        if sizes.setdefault("selected", n_used) != n_used:
+            raise UnsoundError(f"batch_means_ is of {sizes['selected']} features, which should be "
+                               f"{n_used}")  # fmt: skip
+        if "batches" not in sizes:
+            raise MissingError("batch_means_ is missing")
+        tables = {name: fitted.get(name) for name in ("batch_mixing_", "batch_support_")}
+        check_batches("batches_", fitted.get("batches_"), tables, sizes)
     if not np.all(np.asarray(fitted["scale_"])[used] > 0):
         raise UnsoundError("scale_ holds 0 for a selected feature, which should be > 0")
     output = fitted.get("_sklearn_output_config")
@@ -180,18 +201,28 @@ def check_calibration(
                                f"{end}")  # fmt: skip
 
 
-def _check_classes(classes: Any, n_clusters: int) -> None:
-    """Raise UnsoundError unless every cluster has None or a class of its own."""
-    if classes is None:
-        return
-    if not isinstance(classes, np.ndarray) or classes.shape != (n_clusters,):
-        raise UnsoundError(f"known_classes_ should be an array of {n_clusters} classes")
+def check_batches(name: str, names: Any, tables: dict[str, Any], sizes: dict[str, int]) -> None:
+    """Raise UnsoundError if names of batches, their mixing or support (`tables`) are not sound."""
+    _check_names(name, names, sizes["batches"])
+    for (table, stored), rules in zip(tables.items(), (MIXING, SUPPORT), strict=True):
+        stored = check_mapping(table, stored)
+        check_stored(stored, rules, sizes, within=f"{table}.", may_be_empty=("selected",))
+        most = int(np.max(stored.get("largest", 0)))
+        if most >= sizes["batches"]:
+            raise UnsoundError(f"{table}.largest holds {most}, which should be < "
+                               f"{sizes['batches']}")  # fmt: skip
+
+
+def _check_names(name: str, names: Any, n: int, what: str = "names") -> None:
+    """Raise UnsoundError unless there are so many, and none but None twice."""
+    if not isinstance(names, np.ndarray) or names.shape != (n,):
+        raise UnsoundError(f"{name} should be an array of {n} {what}")
     try:
-        again = repeated([one for one in classes.tolist() if one is not None])
+        again = repeated([one for one in names.tolist() if one is not None])
     except TypeError:
-        raise UnsoundError("known_classes_ should hold text, numbers and None") from None
+        raise UnsoundError(f"{name} should hold text, numbers and None") from None
     if again:
-        raise UnsoundError(f"known_classes_ has {again[0]!r} twice")
+        raise UnsoundError(f"{name} has {again[0]!r} twice")
 
 
 def _is_plain(value: Any) -> bool:

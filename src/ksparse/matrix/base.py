@@ -62,6 +62,8 @@ class Matrix(ABC):
     mean: Floats
     factor: Floats
     sample_weight: Floats | None
+    # The batch of each sample, where features are centred within batches (`BatchMatrix`).
+    batches: Ints | None = None
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from ksparse.metrics import summary
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
 from ksparse.report._values import coloured_groups, number, numbers
+from ksparse.scverse.batches import read_batches
 from ksparse.scverse.fields import clustered_cells
 from ksparse.scverse.labels import MAX_CLASSES, clusters_of, label_column, sorted_confusion
 from ksparse.scverse.markers import contributions, order_by_weight, top_genes
@@ -49,6 +50,12 @@ def report_content(
     cells, drawn = packed_cells(adata, key, clustered, codes, known.codes)
     genes, cells["levels"] = _genes(adata, record, drawn)
     named_tables, command = tables(record, run)
+    batches = read_batches(adata, key, record)
+    if batches is not None:
+        said = batches.sentences(names, record.model.genes)
+        notes += [sentence for sentence in said if sentence not in notes]
+        rows = [list(row) for row in zip(names, batches.cluster_words(), strict=True)]
+        named_tables.insert(1, [f"Clusters and batches ({record.params['batch_key']})", rows])
     return {
         "title": str(title or "") or f"{len(names)} clusters of {codes.size:,} cells",
         "n_cells": codes.size,

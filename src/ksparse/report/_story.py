@@ -45,6 +45,8 @@ def story(
             f"Cells whose {record.params['known_labels']} was known kept it, and all others were "
             "clustered around them."
         )
+    if "batch_key" in record.params:
+        text.append(f"Genes were centred within the batches of {record.params['batch_key']}.")
     if record.log_normalised:
         text.append("Counts were scaled to 10,000 per cell and log-transformed.")
     else:

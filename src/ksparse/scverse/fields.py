@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = [
+    "BATCHES",
     "CALIBRATION",
+    "ONE_BATCH",
     "Part",
     "check_free",
     "clustered_cells",
@@ -63,13 +65,14 @@ SELECTED, WEIGHT = "_selected", "_weight"
 # Of new cells: p-values, and how many clusters cannot be excluded. The name of cells without any.
 P_VALUES, SET_SIZE, UNASSIGNED = "_p_values", "_set_size", "unassigned"
 CALIBRATION = "_calibration"
+BATCHES, ONE_BATCH = "_batches", "_one_batch"
 MEMBERSHIPS, CONTRIBUTION, FILTER = "_memberships", "_contribution", "_min_cells"
 SUFFIXES = {
     "obs": ("", MARGIN, LOG_ODDS, CLUSTERED, SET_SIZE),
     "obsm": ("", MEMBERSHIPS, P_VALUES, *(f"_{method}" for method in METHODS)),
-    "var": (SELECTED, WEIGHT),
+    "var": (SELECTED, WEIGHT, ONE_BATCH),
     "varm": ("", CONTRIBUTION),
-    "uns": ("", CALIBRATION),
+    "uns": ("", CALIBRATION, BATCHES),
 }
 
 

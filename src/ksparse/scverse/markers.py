@@ -67,6 +67,8 @@ def contributions(record: Record) -> Floats:
     if not record.params.get("center", True):  # then the centre of all cells is not at zero
         share = np.asarray(record.clusters.size) / np.sum(record.clusters.size)
         centres, middle = centres - share @ centres, share @ means
+    if record.clusters.middle is not None:
+        middle = np.asarray(record.clusters.middle)
     length = np.linalg.norm(centres, axis=1, keepdims=True)
     length[length == 0] = np.inf  # a cluster in the centre of all cells, or the only one
     direction = (centres / length) @ np.asarray(model.weights, dtype=np.float64).T

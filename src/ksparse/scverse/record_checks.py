@@ -45,6 +45,7 @@ RULES = {
         "mean": Rule("number", ("clusters", "genes")),
         "fraction": Rule("number", ("clusters", "genes"), least=0, most=1),
         "name": Rule("text", ("clusters",), optional=True),
+        "middle": Rule("number", ("clusters", "genes"), optional=True),
     },
     "history": LOOPS,
     "starts": STARTS,
@@ -54,6 +55,7 @@ PARAMS = {
     "n_clusters": Rule("count", least=1, or_auto=True),
     "layer": Rule("text", optional=True),
     "known_labels": Rule("text", optional=True),
+    "batch_key": Rule("text", optional=True),
     "restrict_to": Rule("text", ("words",), optional=True),
 }
 QUALITY = ("explained", "agreement", "silhouette")

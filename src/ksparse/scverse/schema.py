@@ -110,13 +110,15 @@ class Model:
 class Clusters:
     """Cells in each cluster, and for each selected gene its mean and share of nonzero values.
 
-    `name` has the names of the clusters, where some are classes that were known.
+    `name` has the names of the clusters, where some are classes that were known; `middle`, where
+    genes were centred within batches, the means of the batches of each cluster.
     """
 
     size: Array
     mean: Array
     fraction: Array
     name: Array | None = None
+    middle: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -255,15 +257,11 @@ def read_record(adata: AnnData, key: str) -> Record:
     """Return the record in `uns[key]`; raise ValueError if there is none that is sound."""
     check_adata(adata)
     if not holds_record(adata, key):
+        cure = f"run ksparse.tl.ksparse(adata, n_clusters, key_added={key!r}) first"
         raise InputError(
-            Term("no result", text=f"adata.uns[{key!r}] holds no result"),
-            ": ",
-            Term(
-                "run first",
-                text=f"run ksparse.tl.ksparse(adata, n_clusters, key_added={key!r}) first",
-            ),
-            ".",
-        )
+            Term("no result", text=f"adata.uns[{key!r}] holds no result"), ": ",
+            Term("run first", text=cure), ".",
+        )  # fmt: skip
     stored = adata.uns[key]
     with sound(field_term("uns", key), RUN_AGAIN):
         _check_version((field_term("uns", key), " is a record"), stored, VERSION)

@@ -15,6 +15,7 @@ from ksparse.core.known import anchor
 from ksparse.core.w_step import Projection, Selector, WStep, solve_w_step
 from ksparse.core.y_step import agreement, centroids, inertia_of, nearest_labels, order_by_size
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, project_samples
+from ksparse.matrix.batches import BatchMatrix
 from ksparse.matrix.sources import select_rows
 from ksparse.search.feature_count import SEED, Counts, choose_counts
 from ksparse.search.judge import Judge, Scores, mean_and_error
@@ -199,7 +200,7 @@ def _fit_prepared(
         if judge is not None:  # what is returned is judged, too
             scores = Scores(*once("score", lambda: tuple(judge(fit.labels, w_step, n))))
         tried[best] = Candidate(names[best], given, fit, scores)
-    return SearchResult(fit, _table(tried, best))
+    return SearchResult(fit, _table(tried, best, 1.0 if judge is None else judge.ratio))
 
 
 def _narrowed(problem: Alternation, fit: Fit) -> Fit:
@@ -209,12 +210,12 @@ def _narrowed(problem: Alternation, fit: Fit) -> Fit:
     return replace(last, history=history, converged=fit.converged)
 
 
-def _table(tried: Sequence[Candidate], chosen: int) -> dict[str, list[Any]]:
+def _table(tried: Sequence[Candidate], chosen: int, ratio: float) -> dict[str, list[Any]]:
     """Return a table of fits that were tried: one row each, with mean and error of scores."""
     names = ("start", "score", "score_se", "n_features", "n_loops", "chosen")
     table: dict[str, list[Any]] = {name: [] for name in names}
     for i, (name, _, fit, scores) in enumerate(tried):
-        score, error = (np.nan, np.nan) if scores is None else mean_and_error(scores.margin)
+        score, error = (np.nan, np.nan) if scores is None else mean_and_error(scores.margin, ratio)
         n_features, n_loops = fit.projection.selected.size, len(fit.history["cost"])
         row = (name, score, error, int(n_features), n_loops, i == chosen)
         for column, value in zip(names, row, strict=True):
@@ -383,9 +384,10 @@ def label_all(
         rest = np.setdiff1d(np.arange(X.shape[0]), rows)
         P = np.empty((X.shape[0], fit.projected.shape[1]))
         P[rows] = fit.projected
-        P[rest] = project_samples(
-            select_rows(X, rest), matrix.mean, matrix.factor, fit.projection.weights
-        )
+        W = fit.projection.weights
+        P[rest] = project_samples(select_rows(X, rest), matrix.mean, matrix.factor, W)
+        if isinstance(matrix, BatchMatrix):
+            P[rest] -= matrix.offsets(W)[matrix.every[rest]]
     # In the precision in which a model keeps them, so that it predicts the same labels.
     centres = fit.centroids.astype(X.dtype).astype(np.float64)
     labels = nearest_labels(P, centres, known)

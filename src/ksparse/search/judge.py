@@ -12,6 +12,9 @@ have any part in the choice of features (nor in that of the candidates for it), 
 weights, the centroids, the mean or the scale of the features. The labels that are judged
 were found with all samples. So labels that have nothing to do with the data score 0,
 whatever the number of features; labels that follow noise may score a little more.
+
+Data whose features are centred within batches are not halved: each batch is left out once
+(or several together). It is centred by its own mean, as in the fit, without its labels.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ksparse.core.targets import indicator_targets
 from ksparse.core.w_step import Problem, WStep, refit, solve_w_step, w_step_problem
 from ksparse.core.y_step import agreement, centroids, distances, margins_of
 from ksparse.matrix import Floats, GramCache, Ints, Matrix, as_matrix, project_samples
+from ksparse.search.batches import batch_folds
 
 __all__ = ["Judge", "Scores", "mean_and_error"]
 
@@ -45,7 +49,7 @@ Result = TypeVar("Result")
 
 
 class Scores(NamedTuple):
-    """Held-out scores, one for each half of each halving.
+    """Held-out scores, one for each half of each halving, or for each fold of batches.
 
     Attributes
     ----------
@@ -144,7 +148,7 @@ class _Train(NamedTuple):
 
 
 class Judge:
-    """Score labelings of the same data, all on the same halvings.
+    """Score labelings of the same data, all on the same halvings, or folds of batches.
 
     Parameters
     ----------
@@ -158,6 +162,11 @@ class Judge:
         How many times the samples are halved: twice, and up to 10 times if they are few.
     max_features : int, optional
         A fit with more features than this is judged by its best so many.
+
+    Attributes
+    ----------
+    ratio : float
+        Ratio of samples held out to samples fitted, for the error of a mean of scores.
     """
 
     def __init__(
@@ -180,6 +189,12 @@ class Judge:
         if n_halvings is None:
             n_halvings = min(max(HELD_OUT // max(m, 1), MIN_HALVINGS), MAX_HALVINGS)
         self.halvings = [rng.permutation(m) for _ in range(n_halvings)]
+        self.ratio, self._fold = 1.0, None
+        if (batches := self.matrix.batches) is not None:
+            fold = batch_folds(batches, self.matrix.sample_weight)
+            if (size := np.bincount(fold, weights=self.matrix.sample_weight)).size > 1:
+                self._fold, self.halvings = fold, []
+                self.ratio = float(np.mean(size / (size.sum() - size)))
         self._spread = None
         if matrix.standardize:
             self._spread = [self._deviation(train) for train, _ in self.halves()]
@@ -211,7 +226,10 @@ class Judge:
         return [Scores(*table[:, i].T) for i in range(len(counts))]
 
     def halves(self) -> Iterator[tuple[Ints, Ints]]:
-        """Yield samples to fit and samples held out, for every half of every halving."""
+        """Yield samples to fit and samples held out, for every half or fold."""
+        if self._fold is not None:
+            for f in range(int(self._fold.max()) + 1):
+                yield np.flatnonzero(self._fold != f), np.flatnonzero(self._fold == f)
         for order in self.halvings:
             middle = order.size // 2
             yield order[:middle], order[middle:]
@@ -293,26 +311,41 @@ class Judge:
     def _pools(self, labels: Ints, w_step: WStep, size: int) -> list[Ints]:
         """Return for every half the features that may be selected on it.
 
-        The others are too little correlated with the targets there. Sums by cluster of both
-        halves of a halving come from one pass over the data.
+        The others are too little correlated with the targets there.
         """
-        k, weight = self.n_clusters, self.matrix.sample_weight
+        k = self.n_clusters
         pools: list[Ints] = []
+        for part, n in self._train_sums(labels):
+            centred = part - np.outer(n, part.sum(axis=0) / max(n.sum(), np.finfo(float).tiny))
+            correlation = centred.T @ (np.eye(k) - n / max(n.sum(), np.finfo(float).tiny))
+            if self._spread is not None:
+                correlation /= self._spread[len(pools)][:, None]
+            problem = Problem(self.matrix, correlation, 1.0, np.inf, w_step.costs)
+            pools.append(w_step.selector.candidates(problem, size))
+        return pools
+
+    def _train_sums(self, labels: Ints) -> Iterator[tuple[Floats, Floats]]:
+        """Yield sums and sizes by cluster of the samples to fit, for every half or fold.
+
+        Those of both halves of a halving, and of all folds, come from one pass over the data.
+        """
+        if self._fold is not None:
+            n_folds = int(self._fold.max()) + 1
+            sums, sizes = self._sums(labels, self._fold, n_folds)
+            for f in range(n_folds):
+                others = np.arange(n_folds) != f
+                yield sums[others].sum(axis=0), sizes[others].sum(axis=0)
         for order in self.halvings:
             second = np.zeros(order.size, dtype=np.intp)
             second[order[order.size // 2 :]] = 1
-            groups = labels + k * second
-            sums = self.matrix.cluster_sums(groups, 2 * k)
-            sizes = np.bincount(groups, weights=weight, minlength=2 * k)
-            for side in (slice(0, k), slice(k, 2 * k)):
-                part, n = sums[side], sizes[side]
-                centred = part - np.outer(n, part.sum(axis=0) / max(n.sum(), np.finfo(float).tiny))
-                correlation = centred.T @ (np.eye(k) - n / max(n.sum(), np.finfo(float).tiny))
-                if self._spread is not None:
-                    correlation /= self._spread[len(pools)][:, None]
-                problem = Problem(self.matrix, correlation, 1.0, np.inf, w_step.costs)
-                pools.append(w_step.selector.candidates(problem, size))
-        return pools
+            yield from zip(*self._sums(labels, second, 2), strict=True)
+
+    def _sums(self, labels: Ints, part: Ints, n_parts: int) -> tuple[Floats, Floats]:
+        """Return sums and sizes by part and cluster."""
+        k, groups = self.n_clusters, labels + self.n_clusters * part
+        sums = self.matrix.cluster_sums(groups, n_parts * k)
+        sizes = np.bincount(groups, weights=self.matrix.sample_weight, minlength=n_parts * k)
+        return sums.reshape(n_parts, k, -1), sizes.reshape(n_parts, k).astype(np.float64)
 
     def _deviation(self, train: Ints) -> Floats:
         """Return the standard deviations of scaled features among some of the samples."""

@@ -123,7 +123,7 @@ def search(
         if key not in fitted:
             fitted[key] = from_start(name, labels)
         tried.append(Candidate(name, *fitted[key][1:]))
-        if _better(tried[-1], tried[best]):
+        if _better(tried[-1], tried[best], judge.ratio):
             best = i
     on_step("certificate")
     chosen = tried[best]
@@ -147,11 +147,11 @@ def _margins(candidate: Candidate) -> Floats:
     return candidate.scores.margin
 
 
-def _better(candidate: Candidate, than: Candidate) -> bool:
+def _better(candidate: Candidate, than: Candidate, ratio: float) -> bool:
     """Return whether a candidate is explained no worse, with larger margins on the same halves."""
     if _explained(candidate) < _explained(than):
         return False
-    difference, error = mean_and_error(_margins(candidate) - _margins(than))
+    difference, error = mean_and_error(_margins(candidate) - _margins(than), ratio)
     return bool(np.isfinite(error) and difference > ERRORS * error)
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ksparse._errors import InputError, Term
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT, is_auto
+from ksparse.scverse.batches import batch_values, middle_of_clusters, write_batches
 from ksparse.scverse.calibration import named_calibration, write_calibration
 from ksparse.scverse.expression import (
     check_gene_names,
@@ -58,6 +60,7 @@ def ksparse(
     normalize: str | None = None,
     restrict_to: tuple[str, str | Sequence[str]] | None = None,
     known_labels: str | None = None,
+    batch_key: str | None = None,
     calibrate: bool = False,
     key_added: str | None = None,
     random_state: int | np.random.RandomState | None = None,
@@ -91,6 +94,9 @@ def ksparse(
     known_labels : str, optional
         A column of `adata.obs` with labels that cells keep; missing for cells of which nothing is
         known. Every class is one cluster; the others join a class, or one of the new clusters.
+    batch_key : str, optional
+        A column of `adata.obs` with the batch of every cell: genes are centred within batches,
+        and held-out scores leave out one batch after the other.
     calibrate : bool, default=False
         Whether to prepare ``tl.predict(..., unassigned=...)``, which finds new cells that resemble
         no cluster (`KSparse.calibrate`); a few percent of the time, usually.
@@ -148,6 +154,11 @@ def ksparse(
     With ``n_clusters="auto"`` also `.uns[key_added + "_choose_k"]`: the table of the numbers that
     were tried, recommended and sentence.
 
+    With `batch_key` also `.var[key_added + "_one_batch"]` (bool), selected genes whose association
+    with the clusters is seen in one batch only, and `.uns[key_added + "_batches"]`: name, means
+    (batches x selected genes), mixing (how batches are spread over clusters) and support (of the
+    genes by the batches).
+
     With `calibrate` also `.uns[key_added + "_calibration"]`: genes, axes and scores of the folds.
 
     With ``max_labels > 1`` also `.obsm[key_added + "_memberships"]` (0 and 1, cells x
@@ -199,9 +210,8 @@ def ksparse(
         check_number_key(adata, key_added + NUMBER)
     columns = selected_columns(adata, mask_var)
     part = None if restriction is None else part_of(adata, restriction)
-    kept = None
-    if known_labels is not None:
-        kept = kept_labels(adata, known_labels, part, key_added)
+    kept = None if known_labels is None else kept_labels(adata, known_labels, part, key_added)
+    batch, other_batch = _batches(adata, batch_key, part, key_added, calibrate)
     if copy:
         adata = copy_adata(adata)
     reading: dict[str, Any] = {"columns": columns, "memory_limit": options.get("memory_limit")}
@@ -214,7 +224,8 @@ def ksparse(
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     )
-    projected = _with_others(model.fit_project(X, known_labels=kept), model, part, others)
+    projected = model.fit_project(X, known_labels=kept, groups=batch)
+    projected = _with_others(projected, model, part, others, other_batch)
     if calibrate:
         model.calibrate(X)
     clusters = cluster_names(getattr(model, "known_classes_", None))
@@ -226,6 +237,7 @@ def ksparse(
         "normalize": normalize,
         "restrict_to": None if restriction is None else restriction.words,
         "known_labels": known_labels,
+        "batch_key": batch_key,
         "random_state": random_state,
         **{name: value for name, value in options.items() if name not in NO_EFFECT},
     }
@@ -239,6 +251,7 @@ def ksparse(
     record = _record(model, X, names, params, normalized)
     if clusters is not None:
         record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
+    write_batches(adata, key_added, model, genes[model.get_support()])
     write_record(adata, key_added, record)
     if is_auto(n_clusters):
         write_number(adata, key_added + NUMBER, model.cluster_number_)
@@ -247,14 +260,29 @@ def ksparse(
     return adata if copy else None
 
 
+def _batches(
+    adata: AnnData, batch_key: str | None, part: Part | None, key_added: str, calibrate: bool
+) -> tuple[NDArray[np.object_] | None, NDArray[np.object_] | None]:
+    """Return the batches of the cells that are clustered, and of the others."""
+    if batch_key is None:
+        return None, None
+    if calibrate:
+        raise InputError(
+            Term("calibrate", True), " and ", Term("batch_key", batch_key), " exclude each other: "
+            "batches cannot be calibrated.",
+        )  # fmt: skip
+    every = batch_values(adata, batch_key, key_added)
+    return (every, None) if part is None else (every[part.chosen], every[~part.chosen])
+
+
 def _with_others(
-    projected: NDArray[Any], model: KSparse, part: Part | None, others: Any
+    projected: NDArray[Any], model: KSparse, part: Part | None, others: Any, batch: Any
 ) -> NDArray[Any]:
     """Return the projection of all cells, given that of the clustered ones."""
     if part is None or others is None:
         return projected
     out = part.spread(projected, 0.0)
-    out[~part.chosen] = model.project(others)
+    out[~part.chosen] = model.project(others, groups=batch)
     return out
 
 
@@ -297,6 +325,9 @@ def _record(
             centroids=model.centroids_,
             spread=float(model.spread_),
         ),
-        clusters=cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+        clusters=replace(
+            cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+            middle=middle_of_clusters(model),
+        ),
         versions=package_versions(),
     )

@@ -10,17 +10,20 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ksparse._errors import InputError, Term, warn
+from ksparse.batched import offsets_of
 from ksparse.core.conformal import p_values
 from ksparse.core.y_step import distances
 from ksparse.estimator import KSparse
 from ksparse.io.model_file import check_fitted
 from ksparse.matrix import project_samples
+from ksparse.matrix.batches import batch_offsets
 from ksparse.matrix.data import pick_columns, row_results
 from ksparse.matrix.sources import check_data
+from ksparse.scverse.batches import read_batches
 from ksparse.scverse.calibration import NamedCalibration, named_calibration, read_calibration
 from ksparse.scverse.expression import check_gene_names, read_expression
 from ksparse.scverse.fields import Part, check_free, is_taken, make_room, write_cells, write_sets
-from ksparse.scverse.labels import cluster_names, part_of
+from ksparse.scverse.labels import cluster_names, label_column, part_of
 from ksparse.scverse.restriction import Restriction
 from ksparse.scverse.schema import (
     ANOTHER_KEY,
@@ -55,6 +58,7 @@ def predict(
     normalize: str | None = "model",
     min_share: float = 0.8,
     unassigned: float | None = None,
+    batch_key: str | None = None,
     key_added: str | None = None,
     copy: bool = False,
 ) -> AnnData | None:
@@ -90,6 +94,10 @@ def predict(
         tell (see `KSparse.predict_set`). Needs a result of ``tl.ksparse(..., calibrate=True)``,
         or a model that was calibrated, and their genes besides the selected ones: where one is
         missing, the share is not guaranteed.
+    batch_key : str, optional
+        The column of `new_adata.obs` with the batches of cells, if the model was fitted with
+        batches; that of the model by default. From cells of other batches, or where there is no
+        such column, the mean of all batches is subtracted, with a warning.
     key_added : str, optional
         Under which name to write the results; `key` by default.
     copy : bool, default=False
@@ -173,7 +181,9 @@ def predict(
     X = check_data(X, None, check_array).X
     # Leaving a gene out is the same as setting it to its mean, for centred data; else to zero.
     with np.errstate(over="ignore", invalid="ignore"):
-        labels, projected = _place(fitted, present[: fitted.genes.size], X)
+        own = present[: fitted.genes.size]
+        offsets = _batch_offsets(fitted, own, new_adata, batch_key)
+        labels, projected = _place(fitted, own, X, offsets)
     if not np.isfinite(projected).all():
         raise InputError("The weights of model are too large for these cells: fit it again.")
     conforming = None if named is None else _p_values(named, genes[present], X)
@@ -189,7 +199,8 @@ def predict(
 class _Fitted(NamedTuple):
     """The selected genes of a model; layer, normalisation and restriction of its cells.
 
-    `names` are those of the clusters (None: numbers).
+    `names` are those of the clusters (None: numbers), `batches` the names of the batches,
+    `batch_means` their means, and `batch_key` is the column that they were in.
     """
 
     genes: NDArray[np.str_]
@@ -201,14 +212,21 @@ class _Fitted(NamedTuple):
     layer: str | None
     restriction: Restriction | None = None
     names: list[str] | None = None
+    batches: list[str] | None = None
+    batch_means: NDArray[Any] | None = None
+    batch_key: str | None = None
 
 
 def _of_result(adata: AnnData, key: str) -> _Fitted:
     record = read_record(adata, key)
     model, done = record.model, record.results.normalized
+    batches = read_batches(adata, key, record)
+    of_batches = () if batches is None else (
+        batches.name, batches.means, str(record.params["batch_key"])
+    )  # fmt: skip
     return _Fitted(model.genes, model.mean, model.scale, model.weights, model.centroids,
                    None if done == "no" else done, record.layer, record.restriction,
-                   record.short_names)  # fmt: skip
+                   record.short_names, *of_batches)  # fmt: skip
 
 
 def _part(new_adata: AnnData, restriction: Restriction) -> Part:
@@ -237,11 +255,41 @@ def _of_estimator(model: KSparse) -> _Fitted:
     scale = np.broadcast_to(model.scale_, model.mean_.shape)
     return _Fitted(np.asarray(names)[chosen].astype(str), model.mean_[chosen], scale[chosen],
                    model.weights_[chosen], model.centroids_, None, None,
-                   names=cluster_names(getattr(model, "known_classes_", None)))  # fmt: skip
+                   names=cluster_names(getattr(model, "known_classes_", None)),
+                   batches=[str(name) for name in getattr(model, "batches_", ())] or None,
+                   batch_means=getattr(model, "batch_means_", None))  # fmt: skip
+
+
+def _batch_offsets(
+    fitted: _Fitted, present: NDArray[np.bool_], new_adata: AnnData, batch_key: str | None
+) -> NDArray[np.float64] | None:
+    """Return what to subtract from each projected cell, for its batch (None: nothing)."""
+    if fitted.batches is None or fitted.batch_means is None:
+        if batch_key is None:
+            return None
+        raise InputError(
+            Term("batch_key", batch_key), " was given, but ", Term("model"), " was fitted without "
+            "batches: leave it out.",
+        )  # fmt: skip
+    column = fitted.batch_key if batch_key is None else batch_key
+    if column is None or (batch_key is None and column not in new_adata.obs):
+        lacks = "the column of the batches" if column is None else repr(column)
+        warn(
+            Term("model"), f" was fitted with batches, and {lacks} is not known for ",
+            Term("new_adata"), ": the mean of all batches is subtracted from all cells. Give ",
+            Term("batch_key"), ".", stacklevel=3,
+        )  # fmt: skip
+        return None
+    text, known = label_column(new_adata, column, "batch_key")
+    groups = text.astype(object)
+    groups[~known] = None
+    shift, W = fitted.batch_means - fitted.mean, fitted.weights[present]
+    offsets = batch_offsets(shift[:, present], fitted.scale[present], W)
+    return offsets_of(offsets, groups, fitted.batches, groups.size, 3)
 
 
 def _place(
-    fitted: _Fitted, present: NDArray[np.bool_], X: Any
+    fitted: _Fitted, present: NDArray[np.bool_], X: Any, offsets: NDArray[Any] | None
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Return the clusters of samples that have some of the selected genes, and the projection.
 
@@ -252,6 +300,8 @@ def _place(
     if len(weights) < X.shape[1]:
         X = pick_columns(X, np.arange(len(weights)))
     projected = project_samples(X, fitted.mean[present], fitted.scale[present], weights)
+    if offsets is not None:
+        projected = projected - offsets
     nearest = distances(projected, fitted.centroids.astype(np.float64)).argmin(axis=1)
     return nearest.astype(np.int32), projected.astype(X.dtype, copy=False)
 
