@@ -17,7 +17,7 @@ from ksparse.simulate import log_normalise, simulate_counts
 
 SETS = ("5 cell lines", "usoskin", "klein", "scsim1", "scsim2", "authors' simulation", "pollen",
         "pbmc68k", "zeisel", "baron mouse", "mouse bladder")  # fmt: skip
-RUNS = 40
+RUNS = 20
 
 
 def sets():

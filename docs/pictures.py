@@ -53,8 +53,17 @@ def numbers() -> None:
     tested.plot()[0].figure.savefig(IMAGES / "separation.png", dpi=110)
 
 
+def tree() -> None:
+    """Clusters within clusters."""
+    data = simulate_counts(900, 1000, 6, random_state=1)
+    found = ks.tree(log_normalise(data.counts), feature_names=data.gene_names, random_state=0)
+    print(found)
+    found.plot().figure.savefig(IMAGES / "tree.png", dpi=110)
+
+
 if __name__ == "__main__":
     pyplot.switch_backend("Agg")
     report()
     anndata_pictures()
     numbers()
+    tree()

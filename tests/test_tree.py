@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anndata
 import matplotlib
 import matplotlib.pyplot
@@ -12,23 +14,25 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
 
 import ksparse as ks
-from conftest import page_content, seeds, thorough_params
+from conftest import HOSTILE, page_content, seeds, thorough_params
 from ksparse import tree
+from ksparse.cli import main
+from ksparse.report import write_report
 from ksparse.selection.tree_plot import draw, lay_out
 from ksparse.selection.tree_result import FEW, NOT_SEPARATED, TreeNodes
 from ksparse.simulate import log_normalise, simulate_counts
 
 matplotlib.use("Agg")
 
-FAST = {"random_state": 0}
+FAST = {"init": "graph", "random_state": 0}
 
 
 def nested(seed=0, n_features=40):
     """Two clusters, each of which falls in two that differ in other features."""
     rng = np.random.default_rng(seed)
-    labels = np.repeat([0, 1, 2, 3], [60, 50, 45, 40])
+    labels = np.repeat([0, 1, 2, 3], [36, 32, 28, 26])
     X = rng.normal(size=(labels.size, n_features))
-    X[labels < 2, :4] += 5
+    X[labels < 2, :4] += 8
     for cluster in range(4):
         X[labels == cluster, 4 + 4 * cluster : 8 + 4 * cluster] += 3.5
     order = rng.permutation(labels.size)
@@ -57,7 +61,7 @@ def test_each_split_names_the_features_of_its_two_sides(grown):
     found, labels = grown
     nodes = found.nodes
     one, other = nodes.children(0)
-    holds_first = np.isin(found.node_of[labels < 2], [one]).any() or nodes.size[one] == 110
+    holds_first = np.isin(found.node_of[labels < 2], [one]).any() or nodes.size[one] == 68
     first = one if holds_first else other
     assert {"f0", "f1", "f2", "f3"} <= set(nodes.up[first])
     for node in range(1, nodes.parent.size):
@@ -153,7 +157,7 @@ def test_simulated_clusters_are_found(k):
 
 def stored(X, kind, folder):
     if kind == "dask":
-        return pytest.importorskip("dask.array").from_array(X, chunks=(70, -1))
+        return pytest.importorskip("dask.array").from_array(X, chunks=(50, -1))
     if kind == "zarr":
         made = pytest.importorskip("zarr").open_array(
             str(folder / "x.zarr"), mode="w", shape=X.shape, chunks=(50, X.shape[1]), dtype=X.dtype
@@ -175,7 +179,7 @@ def test_any_storage_gives_the_same(kind, tmp_path, grown):
 @pytest.mark.thorough
 def test_parts_of_files_need_not_fit_in_memory(monkeypatch, grown):
     monkeypatch.setattr("ksparse.selection.tree_split.IN_MEMORY", 0)
-    X = pytest.importorskip("dask.array").from_array(nested()[0], chunks=(70, -1))
+    X = pytest.importorskip("dask.array").from_array(nested()[0], chunks=(50, -1))
     np.testing.assert_array_equal(tree(X, **FAST).labels, grown[0].labels)
 
 
@@ -183,9 +187,11 @@ def test_names_are_those_of_a_data_frame_or_of_anndata():
     X, _ = nested()
     names = [f"gene {j}" for j in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names, index=[f"sample {i}" for i in range(len(X))])
-    found = tree(frame, **FAST)
-    assert found.nodes.up[1][0] in names
-    assert tree(anndata.AnnData(frame), **FAST).nodes.up == found.nodes.up
+    part = frame[:40]
+    found = tree(part, n_clusters=2, **FAST)
+    assert {name for up in found.nodes.up for name in up} <= set(names)
+    assert len(found.nodes.up[1] + found.nodes.up[2]) == 10
+    assert tree(anndata.AnnData(part), n_clusters=2, **FAST).nodes.up == found.nodes.up
 
 
 def test_equal_samples_are_one_cluster():
@@ -194,10 +200,10 @@ def test_equal_samples_are_one_cluster():
 
 
 def test_few_samples_are_one_cluster():
-    found = tree(nested()[0][:30], **FAST)
+    found = tree(nested()[0][:20], **FAST)
     assert found.sentence == "One cluster: it has too few samples to tell."
     assert found.nodes.most == 1
-    more = tree(nested()[0][:30], n_clusters=3, **FAST)
+    more = tree(nested()[0][:20], n_clusters=3, **FAST)
     assert more.n_clusters == 1
     assert len(np.unique(more.cut(3))) == 3
 
@@ -225,15 +231,15 @@ def test_forbidden_features_are_not_used():
         ({"level": 0}, "level=0 must be a number between 0 and 1"),
         ({"level": "5 %"}, "must be a number between 0 and 1"),
         ({"n_clusters": 0}, "n_clusters=0 must be at least 1"),
-        ({"n_clusters": 500}, "n_clusters=500 should be <= 195, the number of samples"),
+        ({"n_clusters": 500}, "n_clusters=500 should be <= 122, the number of samples"),
         ({"n_features": 0}, "n_features=0 must be at least 1"),
         ({"n_features": "auto"}, "n_features='auto' must be an integer"),
-        ({"init": np.zeros(195)}, "init must be the name of a start"),
+        ({"init": np.zeros(122)}, "init must be the name of a start"),
         ({"init": "nothing"}, "init='nothing' is unknown"),
         ({"feature_names": ["a"]}, "feature_names has 1 names, but X has 40 features"),
         ({"feature_names": ["a"] * 40}, "feature_names has repeated names"),
         ({"X": np.full((90, 3), np.nan)}, "NaN"),
-        ({"sample_weight": np.ones(195)}, "sample_weight"),
+        ({"sample_weight": np.ones(122)}, "sample_weight"),
     ],
 )
 def test_bad_requests_get_one_clear_sentence(arguments, part):
@@ -245,7 +251,7 @@ def test_bad_requests_get_one_clear_sentence(arguments, part):
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_the_same_seed_gives_the_same_tree(seed):
     X, _ = nested(seed)
-    one, other = (tree(X, random_state=seed) for _ in range(2))
+    one, other = (tree(X, init="graph", random_state=seed) for _ in range(2))
     pd.testing.assert_frame_equal(one.table, other.table)
     np.testing.assert_array_equal(one.node_of, other.node_of)
 
@@ -318,3 +324,140 @@ def test_the_picture_can_be_drawn_in_given_axes(grown):
     assert found.plot(n_clusters=2) is not ax
     with pytest.raises(ValueError, match="axes must be matplotlib Axes, got list"):
         found.plot([1])
+
+
+# AnnData ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def told():
+    adata = simulate_counts(180, 120, 3, random_state=0).to_anndata()
+    return adata, ks.tl.tree(adata, normalize="log1p", **FAST)
+
+
+@pytest.mark.parametrize("kind", thorough_params(["h5ad"], ["zarr"]))
+def test_results_in_anndata_survive_a_file_and_can_be_drawn(told, kind, tmp_path):
+    adata, found = told
+    assert found.n_clusters == 3
+    assert adata.obs["tree"].cat.categories.tolist() == ["0", "1", "2"]
+    np.testing.assert_array_equal(adata.obs["tree"].cat.codes, found.labels)
+    getattr(adata, f"write_{kind}")(tmp_path / f"x.{kind}")
+    again = getattr(anndata, f"read_{kind}")(tmp_path / f"x.{kind}")
+    ax = ks.pl.tree(again, save=tmp_path / "tree.png")
+    assert (tmp_path / "tree.png").exists()
+    assert ax.get_title(loc="left").replace("\n", " ") == found.sentence
+    genes = {name for text in ax.texts for name in text.get_text().split(", ")}
+    assert genes & set(adata.var_names)
+    drawn = [text.get_text() for text in ks.pl.tree(again, n_clusters=2).texts]
+    assert {"0", "1"} <= set(drawn)
+    assert again.uns["tree"]["sentence"] == found.sentence
+
+
+def test_a_tree_without_any_split_can_be_stored_and_drawn(tmp_path):
+    adata = anndata.AnnData(np.random.default_rng(0).normal(size=(20, 20)))
+    ks.tl.tree(adata)
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    again = anndata.read_h5ad(tmp_path / "x.h5ad")
+    assert ks.pl.tree(again).get_title(loc="left").startswith("One cluster: it has too few")
+    assert again.obs["tree"].cat.categories.tolist() == ["0"]
+
+
+def test_genes_and_layers_can_be_chosen(told):
+    adata = told[0].copy()
+    adata.layers["logs"] = log_normalise(adata.X)
+    adata.var["some"] = np.arange(adata.n_vars) % 2 == 0
+    found = ks.tl.tree(adata, layer="logs", mask_var="some", key_added="other", **FAST)
+    assert {name for up in found.nodes.up for name in up} <= set(adata.var_names[::2])
+    expected = tree(adata.layers["logs"][:, ::2], **FAST)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+
+
+def test_results_of_others_are_not_replaced(told):
+    adata = told[0].copy()
+    adata.uns["mine"] = 3
+    with pytest.raises(ValueError, match=r"adata.uns\['mine'\] holds something else"):
+        ks.tl.tree(adata, normalize="log1p", key_added="mine")
+    with pytest.raises(ValueError, match=r"adata.obs\['label'\] holds something else"):
+        ks.tl.tree(adata, normalize="log1p", key_added="label")
+    with pytest.raises(ValueError, match="key_added='a/b' must be a name"):
+        ks.tl.tree(adata, normalize="log1p", key_added="a/b")
+
+
+def test_damaged_results_are_refused(told):
+    adata = told[0]
+    with pytest.raises(ValueError, match="holds no tree: run ksparse.tl.tree"):
+        ks.pl.tree(adata, key="nothing")
+    n = adata.uns["tree"]["parent"].size
+    bad = {
+        "parent": np.arange(n)[::-1].copy(),
+        "size": np.ones(n + 1, dtype=int),
+        "p_separation": np.full(n, 2.0),
+        "supported": np.ones(n, dtype=bool),
+        "why": np.zeros(n),
+        "feature_node": adata.uns["tree"]["feature_node"] + n,
+        "level": "high",
+    }
+    for name, value in bad.items():
+        broken = adata.copy()
+        broken.uns["tree"] = dict(adata.uns["tree"]) | {name: value}
+        with pytest.raises(ValueError, match=rf"is damaged \(.*{name}"):
+            ks.pl.tree(broken)
+    broken = adata.copy()
+    broken.uns["tree"] = {k: v for k, v in adata.uns["tree"].items() if k != "parent"}
+    with pytest.raises(ValueError, match=r"is not complete \(parent is missing"):
+        ks.pl.tree(broken)
+
+
+# The report and the command line ------------------------------------------------------------------
+
+
+def reported(clustered, told, folder):
+    adata = clustered.copy()
+    adata.uns["tree"] = dict(told[0].uns["tree"])
+    names = adata.uns["tree"]["features"].astype(object)
+    names[0] = HOSTILE[1]
+    adata.uns["tree"]["features"] = names
+    return adata, write_report(adata, folder / "r.html")
+
+
+def test_the_report_has_the_tree(clustered, told, tmp_path):
+    adata, path = reported(clustered, told, tmp_path)
+    content = page_content(path)["tree"]
+    assert content["sentence"] == told[1].sentence
+    assert sum(branch["cluster"] >= 0 for branch in content["branches"]) == 3
+    del adata.uns["tree"]
+    assert page_content(write_report(adata, tmp_path / "none.html"))["tree"] is None
+
+
+def test_the_tree_is_drawn_in_the_report(visit, clustered, told, tmp_path):
+    page = visit(reported(clustered, told, tmp_path)[1])
+    assert page.locator("#tree").is_visible()
+    assert page.locator("#tree-plot circle").count() == 3
+    assert told[1].sentence in page.locator("#tree-hint").inner_text()
+    widths = page.evaluate(
+        "[...document.querySelectorAll('#tree-plot text')].map((t) => { const b = t.getBBox(); "
+        "return [b.x, b.y, b.x + b.width, b.y + b.height]; })"
+    )
+    for i, (left, top, right, bottom) in enumerate(widths):
+        for a, b, c, d in widths[:i]:
+            assert right <= a or c <= left or bottom <= b or d <= top
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_command_writes_nodes_cells_and_a_picture(tmp_path, capsys):
+    data = simulate_counts(80, 40, 2, n_markers=10, random_state=0)
+    data.to_anndata().write_h5ad(tmp_path / "cells.h5ad")
+    words = ["tree", str(tmp_path / "cells.h5ad"), "--label-column", "label"]
+    assert main([*words, "-o", str(tmp_path / "out"), "-k", "2"]) == 0
+    account = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert account["results"]["sentence"] in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "clusters.csv", "run.json", "tree.csv", "tree.png",
+    ]  # fmt: skip
+    nodes = pd.read_csv(tmp_path / "out" / "tree.csv")
+    assert nodes["supported"].sum() == account["results"]["n_clusters"] - 1
+    cells = pd.read_csv(tmp_path / "out" / "clusters.csv")
+    assert list(cells) == ["cell", "cluster", "label"]
+    assert cells["cluster"].nunique() == 2
+    assert main([*words, "-o", str(tmp_path / "bad"), "--level", "2"]) == 2
+    assert "--level 2.0 must be a number between 0 and 1" in capsys.readouterr().err

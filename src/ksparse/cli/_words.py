@@ -23,6 +23,7 @@ WORDS = {
     "known_labels": "--known-column",
     "labels": "--label-column",
     "label_column": "--label-column",
+    "level": "--level",
     "min_share": "--min-share",
     "unassigned": "--unassigned",
     "groupby": "--group-column",

@@ -116,7 +116,7 @@ def _columns(nodes: TreeNodes, text: dict[int, str]) -> dict[int, float]:
     for node in text:
         depth = int(nodes.depth[node])
         if depth:
-            width = max(SHORTEST, len(text[node]) + SPACE)
+            width = max(SHORTEST, _width(text[node]) + SPACE)
             length[depth] = max(length.get(depth, 0.0), width)
     first = len(f"{nodes.size[0]:,}") + SPACE
     ends = {}
@@ -133,7 +133,14 @@ def _note(nodes: TreeNodes, node: int, why: str) -> str:
 
 def _label_width(nodes: TreeNodes, node: int, name: str) -> float:
     note = _note(nodes, node, nodes.why[node])
-    return len(name) + len(f"{nodes.size[node]:,}") + len(note) + 2.5 * SPACE
+    return 1.15 * _width(name) + _width(f"{nodes.size[node]:,}") + _width(note) + 2.5 * SPACE
+
+
+def _width(text: str) -> float:
+    """Return about how wide a text is: capitals are wider than other letters."""
+    wide, narrow = "MWmw…@", " ,.:;|'ijl"
+    return sum(1.45 if c in wide else 0.6 if c in narrow else 1.12 if c.isupper() else 1.0
+               for c in text)  # fmt: skip
 
 
 def _short(name: str) -> str:
@@ -209,4 +216,4 @@ def _draw_branch(
     name = layout.names[branch.cluster]
     ax.text(branch.right + 2.2, branch.y, name, **words, fontweight="bold")
     label = f"{branch.size:,}   {branch.note}"
-    ax.text(branch.right + 3.4 + 1.15 * len(name), branch.y, label, **words, color=SOFT)
+    ax.text(branch.right + 3.4 + 1.15 * _width(name), branch.y, label, **words, color=SOFT)

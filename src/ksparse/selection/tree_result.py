@@ -89,8 +89,8 @@ class TreeNodes:
     def cut(self, n_clusters: int) -> list[int]:
         """Return the nodes that are the clusters, by decreasing size.
 
-        From the root on, the supported split whose sides are farthest apart comes first; splits
-        that are not supported come after all others, in the order of their p-values.
+        From the root on, the split whose sides are farthest apart is taken first; splits that are
+        not supported come after all others.
         """
         n_clusters = check_integer("n_clusters", n_clusters, 1)
         if n_clusters > self.most:
@@ -108,8 +108,7 @@ class TreeNodes:
         return sorted(parts, key=lambda node: (-self.size[node], node))
 
     def _rank(self, node: int) -> tuple[bool, float, int]:
-        supported = bool(self.supported[node])
-        return not supported, -self.strength[node] if supported else self.p_separation[node], node
+        return not self.supported[node], -float(self.strength[node]), node
 
     def clusters(self, n_clusters: int | None = None) -> Ints:
         """Return the cluster that each node is, or is a part of (-1: it has several)."""

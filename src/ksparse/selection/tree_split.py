@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage, to_tree
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -23,14 +22,24 @@ from ksparse.selection.separation import tested
 from ksparse.selection.tree_result import EQUAL, FEW, NOT_SEPARATED
 from ksparse.selection.valley import N_FOLDS
 
-__all__ = ["Examined", "Groups", "Growth", "examine", "telling_features", "two_parts"]
+__all__ = [
+    "Examined",
+    "Groups",
+    "Growth",
+    "Joined",
+    "examine",
+    "join",
+    "telling_features",
+    "two_parts",
+]
 
 # Numbers of clusters that are tried at a node, until so many in a row are not supported.
 MAX_PARTS, MISSES = 6, 3
 # Features with which clusters are found: one for so many samples, within these bounds.
 SAMPLES_EACH, LEAST_FEATURES, MOST_FEATURES = 5, 20, 100
-# The ridge with which features are selected for a split, as in the test.
-RIDGE = 1.0
+# The ridge with which features are selected for a split, as in the test; and the least share of
+# them that are higher on each side.
+RIDGE, OF_EACH = 1.0, 0.3
 # Of data in files, parts with so many values are read into memory.
 IN_MEMORY = 5e7
 
@@ -65,7 +74,7 @@ class Growth:
 
 
 class Groups(NamedTuple):
-    """Groups of the samples of a node, joined in two sides, and so on.
+    """Groups of the samples of a node.
 
     Attributes
     ----------
@@ -75,22 +84,14 @@ class Groups(NamedTuple):
         The corrected p-value of each two groups.
     centres : ndarray, groups x components
         Their mean principal component scores, in the units of the data.
+    guides : dict
+        Labels of the same samples with fewer clusters, by the number of clusters.
     """
 
     labels: Ints
     p_values: Floats
     centres: Floats
-
-    def merges(self) -> Any:
-        """Return a tree of the groups: those whose means are near each other are joined first."""
-        return to_tree(linkage(self.centres, "average"))
-
-    def strength(self, first: list[int], second: list[int]) -> float:
-        """Return by how much two sides have less squares within them than both as one."""
-        size = np.bincount(self.labels, minlength=len(self.centres)).astype(float)
-        n, other = size[first].sum(), size[second].sum()
-        apart = size[first] @ self.centres[first] / n - size[second] @ self.centres[second] / other
-        return float(n * other / (n + other) * apart @ apart)
+    guides: dict[int, Ints]
 
 
 class Examined(NamedTuple):
@@ -143,13 +144,14 @@ def examine(growth: Growth, matrix: Matrix) -> Examined:
     fitter = _Fitter(growth, matrix, [k for k in ks if k <= n_distinct])
     fits = _fits(fitter, bound)
     whole = [fit for fit in fits if _worst(fit.p_values) <= bound]
+    guides = {len(fit.p_values): fit.labels for fit in fits}
     if whole:
-        return fitter.examined(whole[-1].labels, whole[-1].p_values, correction, "")
+        return fitter.examined(whole[-1].labels, whole[-1].p_values, correction, "", guides)
     for fit in fits:
         n_groups, group = _linked(fit.adjusted > bound)
         if n_groups > 1:
             between = _between(fit.adjusted, group, n_groups)
-            return fitter.examined(group[fit.labels], between, correction, "")
+            return fitter.examined(group[fit.labels], between, correction, "", guides)
     best = min(_worst(fit.p_values) for fit in fits)
     pair = fitter.examined(fits[0].labels, fits[0].p_values, correction, NOT_SEPARATED)
     return pair._replace(p_value=min(best * correction, 1.0))
@@ -208,12 +210,19 @@ class _Fitter:
         growth.on_fit()
         return _Fitted(labels, found.p_values, found.adjusted)
 
-    def examined(self, labels: Ints, p_values: Floats, correction: float, why: str) -> Examined:
+    def examined(
+        self,
+        labels: Ints,
+        p_values: Floats,
+        correction: float,
+        why: str,
+        guides: dict[int, Ints] | None = None,
+    ) -> Examined:
         """Return groups with their means and corrected p-values."""
         scores = self.prepared.embedding(max(1, self.ks[-1] + self.extra)).scores * self.norm
         centres = np.array([scores[labels == group].mean(axis=0) for group in range(len(p_values))])
         corrected = np.minimum(p_values * correction, 1.0)
-        return Examined(_worst(corrected), why, Groups(labels, corrected, centres))
+        return Examined(_worst(corrected), why, Groups(labels, corrected, centres, guides or {}))
 
 
 def _worst(p_values: Floats) -> float:
@@ -236,16 +245,99 @@ def _between(p_values: Floats, group: Ints, n_groups: int) -> Floats:
     return out
 
 
+class Joined(NamedTuple):
+    """A group (without sides), or two sides that were joined.
+
+    Attributes
+    ----------
+    groups : list of int
+        The groups in it.
+    sides : tuple of Joined
+        The two sides; none of a group.
+    strength : float
+        How far the sides are apart: by how much less squares there are within the two than within
+        both as one, and not less than for those that were joined before.
+    """
+
+    groups: list[int]
+    sides: tuple[Joined, ...]
+    strength: float
+
+
+def join(found: Groups) -> Joined:
+    """Join groups, two at a time, until all are one.
+
+    Where there is a fit with one cluster less, those are joined that give labels most like its
+    labels (by the squares of the table of both), so that a cut of the tree is like a flat fit with
+    so many clusters; otherwise, those with the least squares between them.
+    """
+    k, size = len(found.centres), np.bincount(found.labels, minlength=len(found.centres))
+    tables = {n: _table(found.labels, k, guide, n) for n, guide in found.guides.items()}
+    parts = [Joined([group], (), 0.0) for group in range(k)]
+    highest = 0.0
+    while len(parts) > 1:
+        pairs = [(i, j) for j in range(len(parts)) for i in range(j)]
+        apart = [_squares(parts[i].groups, parts[j].groups, size, found.centres) for i, j in pairs]
+        table = tables.get(len(parts) - 1)
+        alike = np.zeros(len(pairs))
+        if table is not None and len(pairs) > 1:
+            alike = np.array([_agreement(table, parts, pair, size) for pair in pairs])
+        best = min(range(len(pairs)), key=lambda n: (-round(float(alike[n]), 9), apart[n], n))
+        i, j = pairs[best]
+        highest = max(highest, apart[best])
+        both = Joined(parts[i].groups + parts[j].groups, (parts[i], parts[j]), highest)
+        parts = [part for n, part in enumerate(parts) if n not in (i, j)] + [both]
+    return parts[0]
+
+
+def _table(labels: Ints, k: int, others: Ints, n: int) -> Floats:
+    table = np.zeros((k, n))
+    np.add.at(table, (labels, others), 1.0)
+    return table
+
+
+def _squares(first: list[int], second: list[int], size: Ints, centres: Floats) -> float:
+    """Return by how much less squares there are within two sides than within both as one."""
+    n, other = float(size[first].sum()), float(size[second].sum())
+    apart = size[first] @ centres[first] / n - size[second] @ centres[second] / other
+    return n * other / (n + other) * float(apart @ apart)
+
+
+def _agreement(table: Floats, parts: list[Joined], pair: tuple[int, int], size: Ints) -> float:
+    """Return the adjusted Rand index of a guide and the parts of which two are joined."""
+    rows = [table[part.groups].sum(axis=0) for n, part in enumerate(parts) if n not in pair]
+    rows.append(sum(table[parts[n].groups].sum(axis=0) for n in pair))
+    joined, m = np.array(rows), float(size.sum())
+
+    def n_pairs(counts: Floats) -> float:
+        return float((counts * (counts - 1)).sum() / 2)
+
+    one, other = n_pairs(joined.sum(axis=1)), n_pairs(joined.sum(axis=0))
+    chance = one * other / max(m * (m - 1) / 2, 1.0)
+    return (n_pairs(joined) - chance) / max((one + other) / 2 - chance, 1e-12)
+
+
 def telling_features(
     growth: Growth, matrix: Matrix, second: NDArray[np.bool_]
 ) -> tuple[Ints, Ints]:
-    """Return the features that tell two sides apart, those higher in each, the best first."""
-    sides, costs = second.astype(np.intp), growth.settings.costs
-    sums = matrix.cluster_sums(sides, 2)
+    """Return the features that tell two sides apart, those higher in each, the best first.
+
+    Some are of each side, so that both can be recognised.
+    """
+    sides, n = second.astype(np.intp), growth.n_features
     problem = balanced_problem(
-        matrix, sides, sums, costs, n_features=growth.n_features, ridge=RIDGE
-    )
-    chosen = problem.features[forward_path(problem, growth.n_features).places]
-    means = sums / np.maximum(np.bincount(sides, minlength=2), 1)[:, None]
-    higher = means[1, chosen] > means[0, chosen]
-    return chosen[~higher], chosen[higher]
+        matrix, sides, matrix.cluster_sums(sides, 2), growth.settings.costs,
+        n_features=n, ridge=RIDGE, per_cluster=n,
+    )  # fmt: skip
+    higher = problem.correlation[:, 1] > 0
+    most = n - int(n * OF_EACH)
+
+    def allowed(chosen: list[int]) -> NDArray[np.bool_] | None:
+        n_second = int(np.count_nonzero(higher[chosen]))
+        if max(n_second, len(chosen) - n_second) < most:
+            return None
+        return higher if n_second < most else ~higher
+
+    places = forward_path(problem, n, allowed=allowed).places
+    chosen = problem.features[places]
+    return chosen[~higher[places]], chosen[higher[places]]

@@ -160,7 +160,8 @@ def _scatter(residuals: Floats, labels: Ints, k: int) -> Floats:
     """Return the mean covariance within clusters, every cluster counting the same."""
     weight = 1 / np.bincount(labels, minlength=k)[labels]
     scatter = residuals.T @ (residuals * weight[:, None]) / k
-    scatter[np.diag_indices(k)] += SCATTER_RIDGE * np.trace(scatter) / k
+    ridge = SCATTER_RIDGE * np.trace(scatter) / k
+    scatter[np.diag_indices(k)] += ridge if ridge > 0 else 1.0  # no scatter: any direction will do
     return np.asarray(scatter)
 
 
