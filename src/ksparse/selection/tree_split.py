@@ -37,6 +37,8 @@ __all__ = [
 MAX_PARTS, MISSES = 6, 3
 # Features with which clusters are found: one for so many samples, within these bounds.
 SAMPLES_EACH, LEAST_FEATURES, MOST_FEATURES = 5, 20, 100
+# Groups with a smaller p-value are clearly separated, how clearly is a matter of their sizes.
+CLEAR = 1e-4
 # The ridge with which features are selected for a split, as in the test; and the least share of
 # them that are higher on each side.
 RIDGE, OF_EACH = 1.0, 0.3
@@ -84,14 +86,11 @@ class Groups(NamedTuple):
         The corrected p-value of each two groups.
     centres : ndarray, groups x components
         Their mean principal component scores, in the units of the data.
-    guides : dict
-        Labels of the same samples with fewer clusters, by the number of clusters.
     """
 
     labels: Ints
     p_values: Floats
     centres: Floats
-    guides: dict[int, Ints]
 
 
 class Examined(NamedTuple):
@@ -144,14 +143,13 @@ def examine(growth: Growth, matrix: Matrix) -> Examined:
     fitter = _Fitter(growth, matrix, [k for k in ks if k <= n_distinct])
     fits = _fits(fitter, bound)
     whole = [fit for fit in fits if _worst(fit.p_values) <= bound]
-    guides = {len(fit.p_values): fit.labels for fit in fits}
     if whole:
-        return fitter.examined(whole[-1].labels, whole[-1].p_values, correction, "", guides)
+        return fitter.examined(whole[-1].labels, whole[-1].p_values, correction, "")
     for fit in fits:
         n_groups, group = _linked(fit.adjusted > bound)
         if n_groups > 1:
-            between = _between(fit.adjusted, group, n_groups)
-            return fitter.examined(group[fit.labels], between, correction, "", guides)
+            between = _between(fit.adjusted, group)
+            return fitter.examined(group[fit.labels], between, correction, "")
     best = min(_worst(fit.p_values) for fit in fits)
     pair = fitter.examined(fits[0].labels, fits[0].p_values, correction, NOT_SEPARATED)
     return pair._replace(p_value=min(best * correction, 1.0))
@@ -210,19 +208,12 @@ class _Fitter:
         growth.on_fit()
         return _Fitted(labels, found.p_values, found.adjusted)
 
-    def examined(
-        self,
-        labels: Ints,
-        p_values: Floats,
-        correction: float,
-        why: str,
-        guides: dict[int, Ints] | None = None,
-    ) -> Examined:
+    def examined(self, labels: Ints, p_values: Floats, correction: float, why: str) -> Examined:
         """Return groups with their means and corrected p-values."""
         scores = self.prepared.embedding(max(1, self.ks[-1] + self.extra)).scores * self.norm
         centres = np.array([scores[labels == group].mean(axis=0) for group in range(len(p_values))])
         corrected = np.minimum(p_values * correction, 1.0)
-        return Examined(_worst(corrected), why, Groups(labels, corrected, centres, guides or {}))
+        return Examined(_worst(corrected), why, Groups(labels, corrected, centres))
 
 
 def _worst(p_values: Floats) -> float:
@@ -235,11 +226,12 @@ def _linked(links: NDArray[np.bool_]) -> tuple[int, Ints]:
     return int(n_groups), group.astype(np.intp)
 
 
-def _between(p_values: Floats, group: Ints, n_groups: int) -> Floats:
+def _between(p_values: Floats, group: Ints) -> Floats:
     """Return the largest p-value of a cluster of one group and one of another."""
-    out = np.ones((n_groups, n_groups))
-    for a in range(n_groups):
-        for b in range(n_groups):
+    groups = range(int(group.max()) + 1)
+    out = np.ones((len(groups), len(groups)))
+    for a in groups:
+        for b in groups:
             if a != b:
                 out[a, b] = p_values[np.ix_(group == a, group == b)].max()
     return out
@@ -267,33 +259,23 @@ class Joined(NamedTuple):
 def join(found: Groups) -> Joined:
     """Join groups, two at a time, until all are one.
 
-    Where there is a fit with one cluster less, those are joined that give labels most like its
-    labels (by the squares of the table of both), so that a cut of the tree is like a flat fit with
-    so many clusters; otherwise, those with the least squares between them.
+    Those that are least separated are joined first; of those that are clearly separated, those
+    with the least squares between them.
     """
     k, size = len(found.centres), np.bincount(found.labels, minlength=len(found.centres))
-    tables = {n: _table(found.labels, k, guide, n) for n, guide in found.guides.items()}
     parts = [Joined([group], (), 0.0) for group in range(k)]
     highest = 0.0
     while len(parts) > 1:
-        pairs = [(i, j) for j in range(len(parts)) for i in range(j)]
-        apart = [_squares(parts[i].groups, parts[j].groups, size, found.centres) for i, j in pairs]
-        table = tables.get(len(parts) - 1)
-        alike = np.zeros(len(pairs))
-        if table is not None and len(pairs) > 1:
-            alike = np.array([_agreement(table, parts, pair, size) for pair in pairs])
-        best = min(range(len(pairs)), key=lambda n: (-round(float(alike[n]), 9), apart[n], n))
-        i, j = pairs[best]
+        pairs = [(parts[i].groups, parts[j].groups) for j in range(len(parts)) for i in range(j)]
+        apart = [_squares(one, other, size, found.centres) for one, other in pairs]
+        doubt = [max(found.p_values[np.ix_(*pair)].max(), CLEAR) for pair in pairs]
+        best = min(range(len(pairs)), key=lambda n: (-doubt[n], apart[n], n))
         highest = max(highest, apart[best])
-        both = Joined(parts[i].groups + parts[j].groups, (parts[i], parts[j]), highest)
-        parts = [part for n, part in enumerate(parts) if n not in (i, j)] + [both]
+        one, other = pairs[best]
+        sides = tuple(part for part in parts if part.groups in (one, other))
+        parts = [part for part in parts if part not in sides]
+        parts.append(Joined(one + other, sides, highest))
     return parts[0]
-
-
-def _table(labels: Ints, k: int, others: Ints, n: int) -> Floats:
-    table = np.zeros((k, n))
-    np.add.at(table, (labels, others), 1.0)
-    return table
 
 
 def _squares(first: list[int], second: list[int], size: Ints, centres: Floats) -> float:
@@ -301,20 +283,6 @@ def _squares(first: list[int], second: list[int], size: Ints, centres: Floats) -
     n, other = float(size[first].sum()), float(size[second].sum())
     apart = size[first] @ centres[first] / n - size[second] @ centres[second] / other
     return n * other / (n + other) * float(apart @ apart)
-
-
-def _agreement(table: Floats, parts: list[Joined], pair: tuple[int, int], size: Ints) -> float:
-    """Return the adjusted Rand index of a guide and the parts of which two are joined."""
-    rows = [table[part.groups].sum(axis=0) for n, part in enumerate(parts) if n not in pair]
-    rows.append(sum(table[parts[n].groups].sum(axis=0) for n in pair))
-    joined, m = np.array(rows), float(size.sum())
-
-    def n_pairs(counts: Floats) -> float:
-        return float((counts * (counts - 1)).sum() / 2)
-
-    one, other = n_pairs(joined.sum(axis=1)), n_pairs(joined.sum(axis=0))
-    chance = one * other / max(m * (m - 1) / 2, 1.0)
-    return (n_pairs(joined) - chance) / max((one + other) / 2 - chance, 1e-12)
 
 
 def telling_features(
