@@ -55,8 +55,9 @@ def numbers() -> None:
 
 def tree() -> None:
     """Clusters within clusters."""
-    data = simulate_counts(900, 1000, 6, random_state=1)
-    found = ks.tree(log_normalise(data.counts), feature_names=data.gene_names, random_state=0)
+    data = simulate_counts(600, 500, 6, random_state=1)
+    names = [f"gene_{j}" for j in range(500)]
+    found = ks.tree(log_normalise(data.counts), feature_names=names, random_state=0)
     print(found)
     found.plot().figure.savefig(IMAGES / "tree.png", dpi=110)
 

@@ -49,8 +49,8 @@ def tree(
     Examples
     --------
     >>> import ksparse as ks
-    >>> adata = ks.simulate.simulate_counts(300, 500, 3, random_state=0).to_anndata()
-    >>> tree = ks.tl.tree(adata, normalize="log1p", random_state=0)
+    >>> adata = ks.simulate.simulate_counts(200, 300, 3, random_state=0).to_anndata()
+    >>> tree = ks.tl.tree(adata, init="graph", normalize="log1p", random_state=0)
     >>> axes = ks.pl.tree(adata)
     """
     check_picture(save)

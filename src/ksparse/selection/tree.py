@@ -47,10 +47,11 @@ def tree(
     At every node its samples are clustered by themselves, as `KSparse` would, in two to six
     clusters, and every pair of clusters is tested for a valley between them on samples that had no
     part in finding the features that tell them apart (see `ksparse.separation`). The largest number
-    of which all pairs are separated is taken; the clusters whose means are nearest are joined until
-    two sides are left, and so one split in two follows the other. If there is no such number,
-    clusters that are not separated are joined. Then each cluster is a node of its own. The features
-    of a split tell its two sides apart among the samples of its node, and are selected forward.
+    of which all pairs are separated is taken (if there is none, clusters that are not separated are
+    joined). Of these groups two at a time are joined, those first that are least separated, and
+    then those whose means are nearest; read from its end, this is one split in two after the other.
+    Then each group is a node of its own. The features of a split are selected forward, to tell its
+    two sides apart among the samples of its node; some are higher on either side.
 
     The p-value of a split is the largest of a cluster on the one side and one on the other. It is
     multiplied by the share of the samples that are in the node, inverted, and by the number of fits
@@ -99,7 +100,7 @@ def tree(
     >>> X = rng.normal(size=(180, 60))
     >>> X[:120, :5] += 4  # two thirds of the samples, which fall in two halves
     >>> X[:60, 5:10] += 4
-    >>> found = tree(X, random_state=0)
+    >>> found = tree(X, init="graph", random_state=0)
     >>> found.n_clusters, np.bincount(found.labels)
     (3, array([60, 60, 60]))
     >>> np.unique(found.cut(2), return_counts=True)[1]
