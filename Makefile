@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Test processes share the cores: one thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -rfEs
 
-.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-numbers bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection fuzz pictures clean
+.PHONY: demo test test-all test-thorough test-newest test-3.13 test-lowest audit browser venv venv-3.12 venv-3.13 venv-lowest lint bench bench-accuracy bench-busy bench-choices bench-speed bench-memory bench-numbers bench-paper bench-panels bench-panel-speed bench-preset bench-scale bench-selection bench-tree fuzz pictures clean
 
 # What a user needs for the demo. Python compiles what is imported, and pip need not compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -171,6 +171,10 @@ fuzz: .venv/dev
 
 bench-selection: .venv/dev
 	$(BIN)/python benchmarks/selection.py
+
+# Trees of clusters: beside flat fits, and on one population.
+bench-tree: .venv/dev
+	$(BIN)/python benchmarks/tree.py
 
 # The pictures of the README.
 pictures: .venv/dev

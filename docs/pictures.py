@@ -53,8 +53,18 @@ def numbers() -> None:
     tested.plot()[0].figure.savefig(IMAGES / "separation.png", dpi=110)
 
 
+def tree() -> None:
+    """Clusters within clusters."""
+    data = simulate_counts(600, 500, 6, random_state=1)
+    names = [f"gene_{j}" for j in range(500)]
+    found = ks.tree(log_normalise(data.counts), feature_names=names, random_state=0)
+    print(found)
+    found.plot().figure.savefig(IMAGES / "tree.png", dpi=110)
+
+
 if __name__ == "__main__":
     pyplot.switch_backend("Agg")
     report()
     anndata_pictures()
     numbers()
+    tree()

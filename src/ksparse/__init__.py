@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from ksparse.selection.path import FeaturePath, feature_path
     from ksparse.selection.separation import Separation, separation
     from ksparse.selection.stability import StabilitySelection, stability_selection
+    from ksparse.selection.tree import ClusterTree, tree
 
 __all__ = [
     "ClusterNumber",
+    "ClusterTree",
     "FeaturePath",
     "KSparse",
     "PanelSelector",
@@ -57,6 +59,7 @@ __all__ = [
     "simulate",
     "stability_selection",
     "tl",
+    "tree",
 ]
 
 __version__ = "0.1.0"
@@ -65,6 +68,7 @@ __version__ = "0.1.0"
 # `ksparse --version` nor an interrupt should have to wait for.
 _HOMES = {
     "ClusterNumber": "selection.cluster_number",
+    "ClusterTree": "selection.tree",
     "FeaturePath": "selection.path",
     "KSparse": "estimator",
     "PanelSelector": "panel.selector",
@@ -75,6 +79,7 @@ _HOMES = {
     "load": "loading",
     "separation": "selection.separation",
     "stability_selection": "selection.stability",
+    "tree": "selection.tree",
 }
 _MODULES = (
     "balls",

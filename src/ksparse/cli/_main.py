@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 0
             # Imported here, where an interrupt is handled: this takes two seconds.
             from ksparse._progress import each_step
-            from ksparse.cli import _compare, _numbers, _panel, _results, _run  # noqa: F401
+            from ksparse.cli import _compare, _numbers, _panel, _results, _run, _tree  # noqa: F401
             from ksparse.cli._app import app
 
             with each_step(check_signals), _plain_warnings():

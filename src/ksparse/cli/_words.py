@@ -26,6 +26,7 @@ WORDS = {
     "calibrate": "--calibrate",
     "labels": "--label-column",
     "label_column": "--label-column",
+    "level": "--level",
     "min_share": "--min-share",
     "unassigned": "--unassigned",
     "groupby": "--group-column",

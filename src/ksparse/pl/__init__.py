@@ -5,6 +5,7 @@ from ksparse.pl._genes import dotplot, genes, heatmap
 from ksparse.pl._panel import panel, panel_curve
 from ksparse.pl._results import clusters_vs_labels, convergence, path
 from ksparse.pl._separation import separation
+from ksparse.pl._tree import tree
 
 __all__ = [
     "clusters_vs_labels",
@@ -17,4 +18,5 @@ __all__ = [
     "panel_curve",
     "path",
     "separation",
+    "tree",
 ]

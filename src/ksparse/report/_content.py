@@ -12,6 +12,7 @@ from ksparse._plotting import COLOURS
 from ksparse.metrics import summary
 from ksparse.report._cells import packed_cells, packed_genes
 from ksparse.report._story import convergence_text, story, tables
+from ksparse.report._tree import tree_content
 from ksparse.report._values import coloured_groups, number, numbers
 from ksparse.scverse.batches import read_batches
 from ksparse.scverse.fields import clustered_cells
@@ -35,6 +36,7 @@ def report_content(
     path_key: str,
     title: str | None,
     run: dict[str, Any] | None,
+    tree_key: str = "tree",
 ) -> dict[str, Any]:
     """Return everything that the page shows."""
     record = read_record(adata, key)
@@ -70,6 +72,7 @@ def report_content(
         "history": {name: numbers(record.history[name]) for name in ("cost", "labels_changed")},
         "convergence": convergence_text(record),
         "path": _path(adata, path_key, record, len(names)),
+        "tree": tree_content(adata, tree_key),
         "story": story(
             record, size, labels, known.scores, run, known.scored, adata.n_obs - codes.size
         ),

@@ -47,6 +47,7 @@ def write_report(
     key: str = "ksparse",
     labels: str | None = None,
     path_key: str = "ksparse_path",
+    tree_key: str = "tree",
     title: str | None = None,
     run: dict[str, Any] | None = None,
 ) -> Path:
@@ -67,6 +68,8 @@ def write_report(
         Column of `adata.obs` with true labels.
     path_key : str, default="ksparse_path"
         Where `ksparse.tl.path` wrote its table; without it the report has no such section.
+    tree_key : str, default="tree"
+        Where `ksparse.tl.tree` wrote its tree; without it the report has no such section.
     title : str, optional
         Title of the page.
     run : dict, optional
@@ -88,7 +91,8 @@ def write_report(
     ...     write_report(adata, folder + "/report.html", labels="label").stat().st_size < 100_000
     True
     """
-    return _write(path, CLUSTERS, report_content(adata, key, labels, path_key, title, run))
+    content = report_content(adata, key, labels, path_key, title, run, tree_key)
+    return _write(path, CLUSTERS, content)
 
 
 def write_panel_report(

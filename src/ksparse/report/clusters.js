@@ -43,3 +43,30 @@ function convergenceCharts() {
     lines({ title: "Labels that changed (1 − ARI)", x: loops, series: [{ name: "labels", values: changed, colour: data.palette[5] }], xLabel: "loop", wholeX: true, top: Math.max(0.05, ...changed) * 1.05 }));
   byId("convergence-hint").textContent = data.convergence;
 }
+
+function treePlot() {
+  const tree = data.tree;
+  if (!tree) return;
+  byId("tree").hidden = false;
+  const letter = 6.5, y = {}, total = tree.branches[0].size;
+  for (const branch of tree.branches) y[branch.node] = branch.y * letter;
+  const width = Math.ceil(tree.width * letter) + 8, height = Math.ceil(tree.height * letter);
+  const plot = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Tree of clusters with genes on its branches" });
+  const word = (x, at, text, attributes = {}) => draw("text", { x, y: at, dy: "0.35em", ...attributes }, text);
+  for (const branch of tree.branches) {
+    const root = branch.parent < 0, left = root ? branch.right * letter - 22 : branch.left * letter, right = branch.right * letter, at = y[branch.node];
+    plot.append(draw("path", { d: root ? `M${left} ${at}H${right}` : `M${left} ${y[branch.parent]}V${at}H${right}`, class: "axis", "stroke-width": (1 + 3 * Math.sqrt(branch.size / total)).toFixed(2) },
+      draw("title", {}, `${whole(branch.size)} cells` + (branch.genes.length ? `; higher here: ${branch.genes.join(", ")}` : ""))));
+    if (!root) plot.append(word(left + 7, at + (branch.above ? -9 : 10), branch.text, { "font-style": "italic" }));
+    else if (branch.cluster < 0) plot.append(word(left - 3, at, whole(branch.size), { "text-anchor": "end", class: "soft" }));
+    if (branch.cluster < 0) plot.append(word(right + 8, at, branch.note, { class: "soft" }));
+    else {
+      const name = tree.names[branch.cluster];
+      plot.append(draw("circle", { cx: right, cy: at, r: 5.5, fill: tree.colours[branch.cluster] }),
+        word(right + 11, at, draw("tspan", { "font-weight": 700 }, name), {}));
+      plot.lastChild.append(draw("tspan", { class: "soft", dx: 10 }, `${whole(branch.size)}   ${branch.note}`));
+    }
+  }
+  byId("tree-plot").replaceChildren(plot);
+  byId("tree-hint").textContent = `${tree.sentence} On the branches: genes that are higher there than in the other branch of the split. p: of the two sides being one population, corrected for all splits.`;
+}

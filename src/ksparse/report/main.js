@@ -2,6 +2,7 @@
 async function start() {
   summary();
   sizeBars();
+  treePlot();
   pathCharts();
   convergenceCharts();
   settings();

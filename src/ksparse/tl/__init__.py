@@ -9,6 +9,7 @@ from ksparse.tl._path import path
 from ksparse.tl._predict import predict
 from ksparse.tl._rank_genes import rank_genes
 from ksparse.tl._separation import choose_k, separation
+from ksparse.tl._tree import tree
 
 __all__ = [
     "choose_k",
@@ -23,4 +24,5 @@ __all__ = [
     "predict",
     "rank_genes",
     "separation",
+    "tree",
 ]
