@@ -179,10 +179,6 @@ def test_constant_data_have_no_valley():
     assert found.p_values[0, 1] == 1.0
 
 
-def test_clusters_of_equal_samples_are_separated():
-    X = np.repeat(np.eye(3), 30, axis=0)
-    assert (separation(X, np.repeat([0, 1, 2], 30)).table["verdict"] == "separate").all()
-
 
 @given(first=st.integers(0, 60), second=st.integers(0, 60), valley=st.integers(0, 60))
 @settings(max_examples=examples(50, 500), deadline=None)
