@@ -179,7 +179,6 @@ def test_constant_data_have_no_valley():
     assert found.p_values[0, 1] == 1.0
 
 
-
 @given(first=st.integers(0, 60), second=st.integers(0, 60), valley=st.integers(0, 60))
 @settings(max_examples=examples(50, 500), deadline=None)
 def test_the_p_value_falls_as_the_valley_empties(first, second, valley):
