@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ksparse.matrix import Floats, Ints, Matrix
 
@@ -174,7 +175,7 @@ def forward_path(
     problem: BalancedProblem,
     n_features: int,
     *,
-    allowed: Callable[[list[int]], Floats | None] = lambda chosen: None,
+    allowed: Callable[[list[int]], NDArray[np.bool_] | None] = lambda chosen: None,
 ) -> ForwardPath:
     """Select features one after the other; of equal ones the first.
 

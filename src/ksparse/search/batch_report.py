@@ -150,9 +150,9 @@ def feature_support(
     supported = np.isfinite(explained) & (p_value < level)
     one_batch = np.zeros(Z.shape[1], dtype=bool)
     for i in np.flatnonzero(supported.sum(axis=0) == 1):
-        strong = int(supported[:, i].argmax())
-        others = np.flatnonzero(np.isfinite(explained[:, i]) & ~supported[:, i])
-        chances = [_weaker(explained[[strong, b], i], freedom[:, [strong, b], i]) for b in others]
+        share, df, strong = explained[:, i], freedom[:, :, i], int(supported[:, i].argmax())
+        others = np.flatnonzero(np.isfinite(share) & ~supported[:, i])
+        chances = [_weaker(share[[strong, b]], df[:, [strong, b]]) for b in others.tolist()]
         one_batch[i] = min(chances, default=1.0) < level
     return Support(explained, supported, one_batch)
 
