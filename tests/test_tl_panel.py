@@ -103,6 +103,17 @@ def test_wishes(cells):
     assert (cells.var["price"][genes_of(cells, "cheap")] == 1).all()
 
 
+def test_genes_that_cost_nothing_are_kept_whatever_else_leaves_them_out(cells):
+    cells.var["price"] = np.where(cells.var_names.isin(["MT-5", "g40"]), 0.0, 1.0)
+    others = [name for name in cells.var_names if name != "g40"]
+    ks.tl.panel(cells, 6, groupby="type", costs="price", allowed=others, exclude_pattern="^MT-",
+                mask_var=np.arange(60) < 40, random_state=0)  # fmt: skip
+    genes = genes_of(cells)
+    assert set(genes[:2]) == {"MT-5", "g40"} and len(genes) == 6
+    table = cells.uns["panel"]["genes"]
+    assert table["why"].str.startswith("Kept; ").tolist() == [True] * 2 + [False] * 4
+
+
 def test_a_panel_is_replaced_and_an_extended_one_keeps_its_genes(cells):
     ks.tl.panel(cells, 4, groupby="type", random_state=0)
     before = genes_of(cells)
@@ -216,7 +227,17 @@ def test_a_view_of_a_file_is_told_before_anything_is_computed(cells, tmp_path, t
         ),
         ({"n_clusters": 3}, "groupby='type' and n_clusters=3 exclude each other: give one"),
         ({"groupby": None, "n_clusters": 1}, "n_clusters=1 must be at least 2"),
-        ({"costs": "free"}, "keep and costs of 0 keep 60 genes, more than n_genes=6"),
+        (
+            {"costs": "free"},
+            "keep, extend and 0 in costs='free' keep 60 genes, more than n_genes=6, which",
+        ),
+        (
+            {"costs": "some", "keep": ["g3"], "exclude_pattern": "^MT-"},
+            r"1 genes are in keep or extend \(or have 0 in costs='some'\) and in exclude \(or "
+            r"infinity in costs='some'\): 'g3'\. Leave",
+        ),
+        ({"costs": "some", "exclude": ["g4", "g9"]}, r"1 genes .* and in exclude .*: 'g4'\."),
+        ({"costs": "endless"}, "^costs leaves 0 of 60 genes"),
         ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
         ({"costs": "nothing"}, "costs='nothing' is not a column of adata.var"),
         ({"costs": "names"}, "costs='names' must hold a number >= 0"),
@@ -233,7 +254,8 @@ def test_a_view_of_a_file_is_told_before_anything_is_computed(cells, tmp_path, t
 )
 def test_mistakes_are_told(cells, options, message):
     cells.var["names"] = cells.var_names.astype(str)
-    cells.var["price"], cells.var["free"] = 1.0, 0.0
+    cells.var["price"], cells.var["free"], cells.var["endless"] = 1.0, 0.0, np.inf
+    cells.var["some"] = np.where(np.arange(60) == 3, np.inf, np.arange(60) != 4)
     with pytest.raises(InputError, match=message):
         ks.tl.panel(cells, **{"n_genes": 6, "groupby": "type", **options})
     assert "panel" not in cells.uns

@@ -28,7 +28,7 @@ from ksparse.cli._panel_tables import (
 from ksparse.cli._steps import Steps, noted
 from ksparse.panel.rivals import usable_features
 from ksparse.scverse.expression import read_expression
-from ksparse.scverse.genes import candidate_genes, gene_costs
+from ksparse.scverse.genes import candidate_genes
 from ksparse.scverse.panel_evaluation import held_out_half, read_curve, read_evaluation
 from ksparse.scverse.panels import Panel, panel_profiles, read_gates, read_panel
 from ksparse.scverse.schema import package_versions
@@ -155,15 +155,11 @@ def _candidates(opened: Opened, wishes: dict[str, Any]) -> NDArray[np.bool_]:
     adata = opened.adata
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # they were told before
-        places, kept = candidate_genes(
+        places, _ = candidate_genes(
             adata, wishes["keep"], wishes["extend"], wishes["exclude"], wishes["exclude_pattern"],
-            wishes["allowed"], opened.mask,
+            wishes["allowed"], opened.mask, wishes["costs"],
         )  # fmt: skip
-    may = np.isin(np.arange(adata.n_vars), places)
-    if wishes["costs"] is not None:
-        may &= np.isfinite(gene_costs(adata, "costs", wishes["costs"]))
-        may[kept] = True
-    return may
+    return np.isin(np.arange(adata.n_vars), places)
 
 
 def _without(

@@ -104,16 +104,19 @@ def candidate_genes(
     pattern: Any = None,
     allowed: Any = None,
     mask_var: Any = None,
+    costs: Any = None,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the places of the genes that may be in a panel, and of those that are kept.
 
-    Parameters are those of `ksparse.tl.panel`.
+    Parameters are those of `ksparse.tl.panel`. Genes that cost nothing are kept like those that
+    are named, whatever else would leave them out.
     """
+    cost = np.ones(adata.n_vars) if costs is None else gene_costs(adata, "costs", costs)
     kept = np.unique(
         np.concatenate(
-            [gene_places(adata, name, genes)
-             for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
-            or [np.empty(0, dtype=np.intp)]
+            [np.flatnonzero(cost == 0)]
+            + [gene_places(adata, name, genes)
+               for name, genes in (("keep", keep), ("extend", extend)) if genes is not None]
         )
     )  # fmt: skip
     may = np.ones(adata.n_vars, dtype=bool)
@@ -124,18 +127,20 @@ def candidate_genes(
     if pattern is not None:
         may[matching_genes(adata, "exclude_pattern", pattern)] = False
     may[kept] = True
+    never = np.flatnonzero(np.isinf(cost))
     if exclude is not None:
-        never = gene_places(adata, "exclude", exclude)
-        if (both := np.intersect1d(kept, never)).size:
-            raise InputError(
-                f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"), " and in ",
-                Term("exclude"), f": {listed([repr(str(adata.var_names[j])) for j in both])}. "
-                "Leave them out of one.",
-            )  # fmt: skip
-        may[never] = False
+        never = np.union1d(never, gene_places(adata, "exclude", exclude))
+    if (both := np.intersect1d(kept, never)).size:
+        shown = listed([repr(str(adata.var_names[j])) for j in both])
+        raise InputError(
+            f"{both.size} genes are in ", Term("keep"), " or ", Term("extend"),
+            *_or_cost(costs, 0), " and in ", Term("exclude"), *_or_cost(costs, np.inf),
+            f": {shown}. Leave them out of one.",
+        )  # fmt: skip
+    may[never] = False
     if not may.any():
         given = {"allowed": allowed, "exclude": exclude, "exclude_pattern": pattern,
-                 "mask_var": mask_var}  # fmt: skip
+                 "mask_var": mask_var, "costs": costs}  # fmt: skip
         names = [Term(name) for name, value in given.items() if value is not None]
         between = [", "] * (len(names) - 2) + [" and "]
         listing = [part for pair in zip(["", *between], names, strict=False) for part in pair]
@@ -143,3 +148,10 @@ def candidate_genes(
             *listing, f" leave{'s' * (len(names) == 1)} 0 of {may.size} genes: let some take part."
         )
     return np.flatnonzero(may), kept
+
+
+def _or_cost(costs: Any, value: float) -> list[str | Term]:
+    """Return how costs keep (0) or exclude (infinity) genes, for a message; [] without costs."""
+    if costs is None:
+        return []
+    return [" (or have 0 in " if value == 0 else " (or infinity in ", Term("costs", costs), ")"]

@@ -93,8 +93,8 @@ def panel(
         False, or names. Others are not used. Names that are not in `adata` are counted in a
         warning.
     costs : str, optional
-        Column of `adata.var` with the cost of each gene, by which its gain is divided. 0: keep;
-        infinity: exclude.
+        Column of `adata.var` with the cost of each gene, by which its gain is divided. 0: keep,
+        as if it were in `keep`; infinity: exclude.
     min_per_group : int, default=1
         For each group, at least so many genes of the panel have their largest mean in it.
     extend : iterable of str, optional
@@ -144,8 +144,8 @@ def panel(
     `.uns[key_added]["explained"]`, `["explained_bound"]` : float
         The share of the groups that the panel explains, and that which all candidates would.
     `.uns[key_added]["params"]` : dict
-        groupby, layer, normalize and what else was given (keep holds `extend`, too; without
-        lists of genes that are excluded or allowed).
+        groupby, layer, normalize and what else was given (keep holds `extend` and genes that
+        cost nothing, too; without lists of genes that are excluded or allowed).
 
     Examples
     --------
@@ -164,7 +164,7 @@ def panel(
     rng = check_seed(random_state)
     n_genes = check_integer("n_genes", n_genes, 1)
     columns, kept = candidate_genes(
-        adata, keep, extend, exclude, exclude_pattern, allowed, mask_var
+        adata, keep, extend, exclude, exclude_pattern, allowed, mask_var, costs
     )
     options: dict[str, Any] = {
         "keep": np.searchsorted(columns, kept),
@@ -180,7 +180,7 @@ def panel(
         clusters = column = _clusters(adata, n_clusters, layer, normalize, mask_var, rng)
         groupby = cluster_column(key_added)
     groups = read_groups(column, adata.n_obs, least=LEAST_CELLS)
-    _check_number(n_genes, kept.size, len(groups.names), min_per_group)
+    _check_number(n_genes, kept.size, len(groups.names), min_per_group, costs)
     with warnings.catch_warnings():
         if clusters is not None:
             warnings.simplefilter("ignore", InputWarning)  # they were told with the clusters
@@ -236,11 +236,16 @@ def _clusters(
     return np.asarray(KSparse(n_clusters, random_state=rng).fit(X).labels_)
 
 
-def _check_number(n_genes: int, n_kept: int, n_groups: int, min_per_group: int) -> None:
+def _check_number(
+    n_genes: int, n_kept: int, n_groups: int, min_per_group: int, costs: str | None
+) -> None:
     if n_kept > n_genes:
+        who: list[str | Term] = [Term("keep"), " and ", Term("extend"), " have"]
+        if costs is not None:
+            who = [Term("keep"), ", ", Term("extend"), " and 0 in ", Term("costs", costs), " keep"]
         raise InputError(
-            Term("keep"), " and ", Term("extend"), f" have {n_kept} genes, more than ",
-            Term("n_genes", n_genes), ", which counts them: ask for more, or keep fewer.",
+            *who, f" {n_kept} genes, more than ", Term("n_genes", n_genes),
+            ", which counts them: ask for more, or keep fewer.",
         )  # fmt: skip
     if n_genes < n_groups * min_per_group:
         raise InputError(
