@@ -103,6 +103,15 @@ def test_wishes(cells):
     assert (cells.var["price"][genes_of(cells, "cheap")] == 1).all()
 
 
+def test_a_pattern_that_leaves_out_nothing_is_told(cells):
+    told = r"exclude_pattern='\^mt-' is found in none of the 60 names of genes, such as 'MT-0', 'g1'"
+    with pytest.warns(InputWarning, match=told) as caught:
+        ks.tl.panel(cells, 6, groupby="type", exclude_pattern="^mt-", random_state=0)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    ks.tl.panel(cells, 6, groupby="type", exclude_pattern="(?i)^mt-", random_state=0)
+    assert not {"MT-0", "MT-5"} & set(genes_of(cells))
+
+
 def test_genes_that_cost_nothing_are_kept_whatever_else_leaves_them_out(cells):
     cells.var["price"] = np.where(cells.var_names.isin(["MT-5", "g40"]), 0.0, 1.0)
     others = [name for name in cells.var_names if name != "g40"]
@@ -237,6 +246,10 @@ def test_a_view_of_a_file_is_told_before_anything_is_computed(cells, tmp_path, t
             r"infinity in costs='some'\): 'g3'\. Leave",
         ),
         ({"costs": "some", "exclude": ["g4", "g9"]}, r"1 genes .* and in exclude .*: 'g4'\."),
+        *(
+            ({name: np.arange(60) < 9}, f"{name} must be names of genes, got 60 times True or F")
+            for name in ("allowed", "keep", "extend", "exclude")
+        ),
         ({"costs": "endless"}, "^costs leaves 0 of 60 genes"),
         ({"allowed": "nothing"}, "allowed='nothing' is not a column of adata.var"),
         ({"costs": "nothing"}, "costs='nothing' is not a column of adata.var"),

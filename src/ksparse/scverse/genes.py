@@ -22,9 +22,15 @@ def _names(name: str, values: Any) -> list[str]:
     if isinstance(values, str):
         raise InputError(Term(name, values), " must be a sequence of names, such as a list.")
     try:
-        out = [str(value) for value in values]
+        given = list(values)
     except TypeError:
         raise InputError(Term(name, values), " must be a sequence of names.") from None
+    if given and all(isinstance(value, bool | np.bool_) for value in given):
+        raise InputError(
+            Term(name), f" must be names of genes, got {len(given)} times True or False: give "
+            "those that are True, such as adata.var_names[mask].",
+        )  # fmt: skip
+    out = [str(value) for value in given]
     if not out:
         raise InputError(Term(name), " is empty: give at least one name.")
     return out
@@ -70,14 +76,27 @@ def allowed_genes(adata: AnnData, allowed: Any, *, stacklevel: int = 2) -> NDArr
     return places[places >= 0]
 
 
-def matching_genes(adata: AnnData, name: str, pattern: Any) -> NDArray[np.intp]:
-    """Return the places of the genes in whose names a regular expression is found."""
+def matching_genes(
+    adata: AnnData, name: str, pattern: Any, *, stacklevel: int = 2
+) -> NDArray[np.intp]:
+    """Return the places of the genes in whose names a regular expression is found.
+
+    Warns if there are none: the names of human genes are all capitals, those of mice are not.
+    """
     try:
         search = re.compile(pattern).search
         search("")  # patterns of bytes find nothing in text
     except (re.error, TypeError, RecursionError) as error:
         raise InputError(Term(name, pattern), f" is no regular expression: {error}.") from None
-    return np.flatnonzero([search(str(gene)) is not None for gene in adata.var_names])
+    places = np.flatnonzero([search(str(gene)) is not None for gene in adata.var_names])
+    if not places.size:
+        first = listed([repr(str(gene)) for gene in adata.var_names[:3]])
+        warn(
+            Term(name, pattern), f" is found in none of the {adata.n_vars} names of genes, such as "
+            f"{first}, and leaves out nothing: begin it with (?i) if capitals shall not count.",
+            stacklevel=stacklevel + 1,
+        )  # fmt: skip
+    return places
 
 
 def gene_costs(adata: AnnData, name: str, column: Any) -> NDArray[np.float64]:
@@ -125,7 +144,7 @@ def candidate_genes(
     if allowed is not None:
         may &= np.isin(np.arange(may.size), allowed_genes(adata, allowed, stacklevel=3))
     if pattern is not None:
-        may[matching_genes(adata, "exclude_pattern", pattern)] = False
+        may[matching_genes(adata, "exclude_pattern", pattern, stacklevel=3)] = False
     may[kept] = True
     never = np.flatnonzero(np.isinf(cost))
     if exclude is not None:

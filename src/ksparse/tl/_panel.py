@@ -87,7 +87,8 @@ def panel(
     exclude : iterable of str, optional
         Genes that the panel never has.
     exclude_pattern : str, optional
-        Nor those in whose name this regular expression is found, such as ``r"^MT-|^RP[LS]"``.
+        Nor those in whose name this regular expression is found, such as ``r"^MT-|^RP[LS]"``
+        for human genes, ``r"(?i)^mt-|^rp[ls]"`` for any. A warning says if there are none.
     allowed : str or iterable of str, optional
         Genes for which there are, for example, probes: a column of `adata.var` with True and
         False, or names. Others are not used. Names that are not in `adata` are counted in a
