@@ -193,9 +193,10 @@ def test_an_allowed_list_and_the_panel_of_a_file(cells, results, tmp_path, capsy
     assert json.loads((tmp_path / "out" / "run.json").read_text())["notes"] == [told]
 
 
-def test_clusters_are_found_without_groups(cells, tmp_path):
+def test_clusters_are_found_without_groups(cells, tmp_path, capsys):
     folder = tmp_path / "out"
     assert run("panel", cells, "--genes", 6, "-k", 3, "--gate-genes", 1, "-o", folder) == 0
+    assert "Clusters of lowest recall: cluster " in capsys.readouterr().out
     assert names(folder) == sorted([*PANEL, "clusters.csv"])
     rows = table(folder / "clusters.csv")
     labels = anndata.read_h5ad(cells).obs["label"]

@@ -103,6 +103,19 @@ def test_wishes(cells):
     assert (cells.var["price"][genes_of(cells, "cheap")] == 1).all()
 
 
+@pytest.mark.filterwarnings("ignore:adata.X has values too large")
+def test_reasons_can_be_read_whatever_groups_are_called_and_values_are(cells):
+    cells.obs["number"] = cells.obs["type"].cat.codes
+    cells.X = cells.X * 1e4
+    ks.tl.panel(cells, 6, groupby="number", random_state=0)
+    why = cells.uns["panel"]["genes"]["why"]
+    sentence = r"(higher|lower) in group \d \(mean [\d,]+\) than in others \([\d,.]+\); explains .*"
+    assert why.str.fullmatch(sentence).all(), why.tolist()
+    ks.tl.panel(cells, 6, n_clusters=3, random_state=0)
+    why = cells.uns["panel"]["genes"]["why"]
+    assert why.str.contains(r"in cluster \d .* more of the clusters\.$").all()
+
+
 def test_a_pattern_that_leaves_out_nothing_is_told(cells):
     told = r"exclude_pattern='\^mt-' is found in none of the 60 names of genes, such as 'MT-0', 'g1'"
     with pytest.warns(InputWarning, match=told) as caught:

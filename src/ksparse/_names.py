@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-__all__ = ["listed", "repeated"]
+__all__ = ["called", "listed", "repeated"]
 
 # Names that one message lists.
 MAX_LISTED = 10
@@ -63,3 +63,26 @@ def listed(names: Sequence[str]) -> str:
     """
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def called(name: str, noun: str) -> str:
+    """Return the name of a group as it stands in a sentence: numbers say what they count.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    noun : str
+        What it is, such as "cluster".
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from ksparse._names import called
+    >>> called("3", "cluster"), called("T cells", "cluster")
+    ('cluster 3', 'T cells')
+    """
+    return f"{noun} {name}" if name.isdecimal() else name

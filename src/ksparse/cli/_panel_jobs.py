@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, InputWarning
+from ksparse._names import called
 from ksparse.cli._jobs import Opened, write_json
 from ksparse.cli._lists import allowed_list, gene_list
 from ksparse.cli._panel_tables import (
@@ -268,7 +269,8 @@ def panel_summary(opened: Opened, found: Found) -> list[str]:
     beside = [f"{others[row.method]} {row.balanced_accuracy:.1%}"
               for row in at.itertuples() if row.method in others]  # fmt: skip
     lines.append(_score_line(found.evaluation) + f" As many genes by {', '.join(beside)}.")
-    lines.append(_worst_line(found.evaluation))
+    noun = "cluster" if opened.source.group_column is None else "group"
+    lines.append(_worst_line(found.evaluation, noun))
     return lines + ([opened.filtered] if opened.filtered else [])
 
 
@@ -280,10 +282,10 @@ def _score_line(evaluation: dict[str, Any]) -> str:
     )
 
 
-def _worst_line(evaluation: dict[str, Any]) -> str:
+def _worst_line(evaluation: dict[str, Any], noun: str = "group") -> str:
     recall = evaluation["recall"]["logistic"].sort_values(kind="stable")
-    worst = [f"{name} {value:.0%}" for name, value in recall.iloc[:3].items()]
-    return f"Groups of lowest recall: {', '.join(worst)}."
+    worst = [f"{called(str(name), noun)} {value:.0%}" for name, value in recall.iloc[:3].items()]
+    return f"{noun.capitalize()}s of lowest recall: {', '.join(worst)}."
 
 
 # Lists of others -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ksparse._errors import InputError, InputWarning, Term, warn
-from ksparse._names import listed
+from ksparse._names import called, listed
 from ksparse._tables import as_table
 from ksparse.estimator import KSparse
 from ksparse.matrix.sources import select_rows
@@ -204,7 +204,8 @@ def panel(
               "allowed": allowed if isinstance(allowed, str) else None,
               "mask_var": mask_var if isinstance(mask_var, str) else None}  # fmt: skip
     names = np.asarray(adata.var_names[columns], dtype=object)
-    table = _gene_table(model, names, groups, columns, kept)
+    noun = "group" if clusters is None else "cluster"
+    table = _gene_table(model, names, groups, columns, kept, noun)
     result = Panel(table, recall, float(model.explained_[-1]), model.explained_bound_, params)
     write_panel(adata, key_added, result, clusters)
     return adata if copy else None
@@ -323,6 +324,7 @@ def _gene_table(
     groups: Groups,
     columns: NDArray[np.intp],
     kept: NDArray[np.intp],
+    noun: str,
 ) -> Any:
     """Return one row for each gene of the panel, in the order of selection."""
     means = np.asarray(model.class_means_, dtype=np.float64)
@@ -333,9 +335,9 @@ def _gene_table(
     labels = [groups.names[g] for g in group]
     up = model.direction_ > 0
     why = [
-        f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in {labels[i]} (mean "
-        f"{inside[i]:.3g}) than in others ({outside[i]:.3g}); explains {model.gains_[i]:.1%} more "
-        "of the groups."
+        f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in "
+        f"{called(labels[i], noun)} (mean {_rounded(inside[i])}) than in others "
+        f"({_rounded(outside[i])}); explains {model.gains_[i]:.1%} more of the {noun}s."
         for i in places
     ]
     return as_table(
@@ -350,3 +352,8 @@ def _gene_table(
             "why": np.array(why, dtype=object),
         }
     )
+
+
+def _rounded(value: float) -> str:
+    """Return a mean for a sentence: three digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
