@@ -113,6 +113,10 @@ def test_figures_that_are_held_out_come_from_cells_that_chose_nothing(results, s
     for group in stored["recall"].index:
         found = panel["recall", "5nn", group]
         assert float(found["value"]) == pytest.approx(stored["recall"]["5nn"][group], rel=1e-4)
+    for name in ("neighbour_overlap", "mean_abs_correlation", "max_abs_correlation"):
+        found = panel[name, "", ""]
+        assert float(found["value"]) == pytest.approx(stored["summary"][name], rel=1e-4)
+        assert int(found["n_cells"]) == half.sum()
     ks.tl.gates(adata, "label", genes=chosen, **given)
     sheet = {row["group"]: row for row in table(results / "gates.csv")}
     for row in adata.uns["gates"].itertuples():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import ksparse
 from conftest import ARRAY_KINDS, crossed, examples, make_clusters, seeds, thorough_params
 from ksparse import KSparse, feature_path
+from ksparse._errors import InputError
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.matrix import as_matrix
 
@@ -139,6 +140,13 @@ def test_auto_selects_forward_only_below_what_the_clusters_need():
     assert many.gap_ <= 1e-4 and np.isnan(many.explained_)
     np.testing.assert_array_equal(many.labels_, same.labels_)
     np.testing.assert_array_equal(many.weights_, same.weights_)
+
+
+def test_a_radius_and_a_selector_of_numbers_exclude_each_other():
+    X, _, _ = make_clusters(0)
+    told = "eta=20.0 is a radius, and selector='forward' selects a number of features: give n_feat"
+    with pytest.raises(InputError, match=told):
+        KSparse(3, eta=20.0, selector="forward").fit(X)
 
 
 def test_features_without_cost_are_kept_and_forbidden_ones_never_taken():

@@ -466,6 +466,9 @@ def test_the_genes_are_those_given_or_the_panel_or_candidates(cells):
     cells.var["panel"] = cells.var_names.isin(["g0", "g1", "g7"])
     ks.tl.gates(cells, "type", random_state=0)
     assert set(ks.tl.get_gates(cells).names) <= {"g0", "g1", "g7"}
+    cells.var["mine"] = cells.var_names.isin(["g1", "g8"])
+    ks.tl.gates(cells, "type", genes="mine", random_state=0, key_added="given")
+    assert set(ks.tl.get_gates(cells, "given").names) <= {"g1", "g8"}
     cells.var["surface"] = cells.var_names != "g1"
     with pytest.warns(InputWarning, match="1 of 2 allowed genes are not in adata"):
         ks.tl.gates(cells, "type", allowed=["g1", "g99"], random_state=0)
@@ -534,7 +537,7 @@ def test_groups_keep_their_order(cells, kind, groups):
         ),
         ({"genes": [f"x{i}" for i in range(12)]}, "12 of the 12 names in genes .*'x9' and 2 more"),
         ({"genes": ["g1", "g1"]}, "genes has 1 repeated names .the first is 'g1'"),
-        ({"genes": "g1"}, "genes='g1' must be a sequence"),
+        ({"genes": "g1"}, "genes='g1' must be a list of names of genes, or a column of adata.var"),
         ({"genes": 3}, "genes=3 must be a sequence"),
         ({"genes": []}, "genes is empty"),
         ({"groupby": "nothing"}, "groupby='nothing' is not a column of adata.obs: choose from"),

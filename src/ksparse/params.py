@@ -317,6 +317,11 @@ def _check_combinations(params: Mapping[str, Any]) -> None:
         )  # fmt: skip
     ball = params["ball"]
     solver, selector = SOLVERS[params["solver"]], _selector(params)
+    if params["eta"] is not None and not selector.in_loops:
+        raise InputError(
+            Term("eta", params["eta"]), " is a radius, and ", Term("selector", params["selector"]),
+            " selects a number of features: give n_features, or another selector.",
+        )  # fmt: skip
     if solver.balls is not None and ball not in solver.balls:
         raise InputError(
             Term("solver", params["solver"]), f" solves on the ball {', '.join(solver.balls)} "

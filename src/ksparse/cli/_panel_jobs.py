@@ -231,7 +231,7 @@ def write_panel_files(
         if found.gates is not None:
             write_table(folder / "gates.csv", gate_table(found.gates, found.half_gates))
         chance = found.half_panel.recall["chance"]
-        rows = evaluation_rows(found.evaluation, chance)
+        rows = evaluation_rows(found.evaluation, chance, structure=True)
         rows += curve_rows(found.curve, int(rows[0]["n_cells"]))
         write_table(folder / "evaluation.csv", rows)
         if opened.source.group_column is None:

@@ -18,9 +18,9 @@ from ksparse.scverse.expression import (
     read_expression,
     selected_columns,
 )
-from ksparse.scverse.genes import allowed_genes, gene_places
+from ksparse.scverse.genes import allowed_genes
 from ksparse.scverse.labels import group_order, label_column
-from ksparse.scverse.panel_evaluation import group_column, held_out_cells
+from ksparse.scverse.panel_evaluation import group_column, held_out_cells, panel_places
 from ksparse.scverse.panels import check_gates_key, panel_columns, read_gates, write_gates
 from ksparse.scverse.schema import check_adata, check_key, copy_adata
 
@@ -34,7 +34,7 @@ def gates(
     adata: AnnData,
     groupby: str,
     *,
-    genes: Iterable[str] | None = None,
+    genes: Iterable[str] | str | None = None,
     max_genes: int = 3,
     allowed: str | Iterable[str] | None = None,
     layer: str | None = None,
@@ -63,9 +63,12 @@ def gates(
     groupby : str
         Column of `adata.obs` with the groups. Cells without a group are left out, with a
         warning.
-    genes : iterable of str, optional
-        The genes to search. By default those where ``adata.var["panel"]`` is True; without a
-        panel all genes, of which `n_candidates` are searched for each group.
+    genes : iterable of str, or str, optional
+        The genes to search: names, or a column of `adata.var` that is True for them. By default
+        those where ``adata.var["panel"]`` is True; without a panel all genes, of which
+        `n_candidates` are searched for each group. A panel that was chosen with the cells that
+        are held out here makes the scores of its gates a little too good: give the same
+        `held_out` to `ksparse.tl.panel`.
     max_genes : int, default=3
         The largest number of genes in a gate, 1 to 4.
     allowed : str or iterable of str, optional
@@ -178,7 +181,7 @@ def _columns(
     adata: AnnData, genes: Any, allowed: Any, mask_var: Any
 ) -> tuple[NDArray[np.intp], bool]:
     """Return the places of the genes to search, in order, and whether they were chosen."""
-    chosen = panel_columns(adata) if genes is None else gene_places(adata, "genes", genes)
+    chosen = panel_columns(adata) if genes is None else panel_places(adata, genes)
     columns = np.arange(adata.n_vars) if chosen is None else chosen
     if allowed is not None:
         columns = columns[np.isin(columns, allowed_genes(adata, allowed, stacklevel=3))]
