@@ -294,6 +294,8 @@ def test_clusters_are_found_without_classes():
     assert markers[panel.features_].all() and panel.classes_.tolist() == [0, 1, 2]
     with pytest.raises(InputError, match="requires y .* or n_clusters to find clusters"):
         fitted(X)
+    with pytest.raises(InputError, match="n_clusters=1 must be at least 2"):
+        PanelSelector(3, n_clusters=1).fit(X)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ksparse.panel import scoring, structure
 from ksparse.panel.curve import panel_curve
 from ksparse.panel.evaluation import PanelEvaluation, evaluate_panel
 from ksparse.panel.rivals import choose_features
+from ksparse.panel.selector import PanelSelector
 from ksparse.search.judge import mean_and_error
 
 FAST = {"n_random": 2, "random_state": 0}
@@ -171,6 +172,17 @@ def test_our_panel_never_sees_the_cells_that_are_scored(clusters):
     StandIn.seen = []
     panel_curve(X, y, [3, 6], rivals=[], random_state=0)
     assert [len(seen) for seen in StandIn.seen] == [45]  # one path gives both sizes
+
+
+def test_features_that_are_equal_in_the_groups_of_a_fold_are_no_news(monkeypatch):
+    monkeypatch.setattr("ksparse.panel.rivals.PanelSelector", PanelSelector)
+    X = np.zeros((60, 12))
+    X[:, :3] = np.random.default_rng(0).normal(size=(60, 3))
+    for j in range(3, 12):  # one sample of each group has it: equal means, if both are fitted
+        X[[j, 30 + j], j] = 1.0
+    y = np.repeat(["a", "b"], 30)
+    result = evaluate_panel(X, y, np.arange(12), n_random=0, random_state=0)  # without a warning
+    assert set(result.scores["method"]) == {"panel", "ksparse"}
 
 
 def test_held_out_restricts_everything(clusters):

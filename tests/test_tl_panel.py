@@ -103,6 +103,14 @@ def test_wishes(cells):
     assert (cells.var["price"][genes_of(cells, "cheap")] == 1).all()
 
 
+def test_a_kept_gene_that_is_constant_has_no_invented_reason(cells):
+    cells.X = sp.csr_matrix(cells.X.multiply(np.arange(60) != 40))
+    ks.tl.panel(cells, 6, groupby="type", keep=["g40", "g41"], random_state=0)
+    table = cells.uns["panel"]["genes"].set_index("gene")
+    assert table["why"]["g40"] == "Kept; the same in all groups, and explains nothing."
+    assert table["why"]["g41"].startswith(("Kept; higher in", "Kept; lower in"))
+
+
 @pytest.mark.filterwarnings("ignore:adata.X has values too large")
 def test_reasons_can_be_read_whatever_groups_are_called_and_values_are(cells):
     cells.obs["number"] = cells.obs["type"].cat.codes

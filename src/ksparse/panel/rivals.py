@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ksparse._errors import InputError, Term
+from ksparse._errors import InputError, InputWarning, Term
 from ksparse.matrix import Ints, as_matrix
 from ksparse.matrix.data import take_rows
 from ksparse.panel.selector import PanelSelector
@@ -69,7 +69,11 @@ def choose_features(
 def _ours(X: Any, codes: Ints, n_features: int, seed: int) -> Ints:
     """Return the features of `PanelSelector`, in the order of selection."""
     n = min(n_features, usable_features(X).size)
-    return np.asarray(PanelSelector(n, random_state=seed).fit(X, codes).features_, dtype=np.intp)
+    with warnings.catch_warnings():
+        # That a fold has fewer features for a choice beside the list is no news about the list.
+        warnings.simplefilter("ignore", InputWarning)
+        chosen = PanelSelector(n, random_state=seed).fit(X, codes).features_
+    return np.asarray(chosen, dtype=np.intp)
 
 
 def _wilcoxon(X: Any, codes: Ints, n_features: int) -> Ints:

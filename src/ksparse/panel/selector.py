@@ -195,6 +195,8 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
                 "PanelSelector requires y to be passed, but the target y is None: give the class "
                 "of each sample, or ", Term("n_clusters"), " to find clusters.",
             )  # fmt: skip
+        if self.n_clusters != "auto":
+            check_integer("n_clusters", self.n_clusters, 2)
         model = KSparse(self.n_clusters, random_state=self.random_state)
         return np.asarray(model.fit(X, sample_weight=sample_weight).labels_)
 

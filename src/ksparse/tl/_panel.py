@@ -333,9 +333,11 @@ def _gene_table(
     outside = (means.sum(axis=0) - inside) / (len(means) - 1)
     given = np.isin(columns[model.features_], kept)
     labels = [groups.names[g] for g in group]
-    up = model.direction_ > 0
+    up, same = model.direction_ > 0, np.ptp(means, axis=0) == 0
     why = [
-        f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in "
+        "Kept; the same in all groups, and explains nothing."
+        if same[i]
+        else f"{'Kept; ' if given[i] else ''}{'higher' if up[i] else 'lower'} in "
         f"{called(labels[i], noun)} (mean {_rounded(inside[i])}) than in others "
         f"({_rounded(outside[i])}); explains {model.gains_[i]:.1%} more of the {noun}s."
         for i in places
