@@ -320,7 +320,7 @@ def _check_combinations(params: Mapping[str, Any]) -> None:
     if params["eta"] is not None and not selector.in_loops:
         raise InputError(
             Term("eta", params["eta"]), " is a radius, and ", Term("selector", params["selector"]),
-            " selects a number of features: give n_features, or another selector.",
+            " selects a number of features: give ", Term("n_features"), ", or another selector.",
         )  # fmt: skip
     if solver.balls is not None and ball not in solver.balls:
         raise InputError(

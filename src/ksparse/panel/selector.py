@@ -25,7 +25,7 @@ from ksparse.matrix.sources import (
     select_rows,
 )
 from ksparse.panel._wishes import CLASSES, FEATURES, Wishes, read_classes, read_wishes
-from ksparse.params import NOT_NEGATIVE, SEED, check_integer
+from ksparse.params import NOT_NEGATIVE, SEED, check_integer, is_auto
 from ksparse.prediction import DataMixin
 
 __all__ = ["PanelSelector"]
@@ -195,7 +195,7 @@ class PanelSelector(DataMixin, SelectorMixin, BaseEstimator):  # type: ignore[mi
                 "PanelSelector requires y to be passed, but the target y is None: give the class "
                 "of each sample, or ", Term("n_clusters"), " to find clusters.",
             )  # fmt: skip
-        if self.n_clusters != "auto":
+        if not is_auto(self.n_clusters):
             check_integer("n_clusters", self.n_clusters, 2)
         model = KSparse(self.n_clusters, random_state=self.random_state)
         return np.asarray(model.fit(X, sample_weight=sample_weight).labels_)

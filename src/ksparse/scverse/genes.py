@@ -28,7 +28,7 @@ def _names(name: str, values: Any) -> list[str]:
     if given and all(isinstance(value, bool | np.bool_) for value in given):
         raise InputError(
             Term(name), f" must be names of genes, got {len(given)} times True or False: give "
-            "those that are True, such as adata.var_names[mask].",
+            "the names of those that are True.",
         )  # fmt: skip
     out = [str(value) for value in given]
     if not out:
