@@ -436,7 +436,12 @@ def test_a_checkpoint_of_other_batches_is_refused(tmp_path):
     ("sizes", "folds"),
     [
         ([50, 40, 30], [50, 40, 30]),
-        ([90, 1], [90, 1]),
+        ([90, 12], [90, 12]),
+        ([90, 10], [90, 10]),
+        ([90, 9], [99]),
+        ([90, 1], [91]),
+        ([300, 31], [331]),
+        ([300, 15, 15], [330]),
         ([90, 2, 3, 80], [90, 85]),
         ([1] * 30, [10, 10, 10]),
         ([40] * 10, [40] * 10),
@@ -458,6 +463,20 @@ def test_each_batch_is_in_one_fold(sizes, folds):
     weight = np.random.default_rng(0).integers(1, 4, batch.size)
     again = np.repeat(np.arange(batch.size), weight)
     assert np.array_equal(batch_folds(batch, weight)[again], batch_folds(batch[again]))
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_a_tiny_batch_does_not_decide_how_many_features_there_are(seed):
+    """Without the large batch next to nothing is left to fit, so it cannot be left out."""
+    data, truth, *_ = make_batches(seed, shift=0.0, sizes=(120, 100, 80))
+    batch = np.zeros(truth.size, dtype=int)
+    batch[7] = 1
+    options = {"n_features": "auto", "random_state": 0}
+    plain = KSparse(3, **options).fit(data)
+    with pytest.warns(InputWarning, match="1 of 2 batches of groups have one sample"):
+        model = KSparse(3, **options).fit(data, groups=batch)
+    assert model.n_features_selected_ == plain.n_features_selected_
+    np.testing.assert_allclose(model.starts_["score"], plain.starts_["score"], atol=0.02)
 
 
 def test_held_out_samples_are_those_of_a_batch():
