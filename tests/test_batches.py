@@ -734,6 +734,17 @@ def test_new_cells_are_placed_by_their_batch(donors):
     assert adjusted_rand_score(some.obs["some"], donors.obs["ksparse"][:80]) > 0.5
 
 
+def test_cells_of_the_only_batch_need_no_column():
+    """Its mean is that of all cells, so nothing is missing: no warning."""
+    adata = cells()
+    adata.obs["one"] = "all"
+    ks.tl.ksparse(adata, 3, batch_key="one", n_features=20, init="spectral", random_state=0)
+    new = adata[:80].copy()
+    del new.obs["one"]
+    ks.tl.predict(adata, new, key_added="placed")
+    assert (new.obs["placed"].astype(str) == new.obs["ksparse"].astype(str)).all()
+
+
 def test_a_model_with_names_places_cells_by_their_batch():
     adata = cells()
     frame = adata.to_df()
@@ -825,6 +836,26 @@ def test_the_shell_takes_a_column_of_batches(tmp_path, capsys):
     assert main([*words, "-o", str(tmp_path / "placed")]) == 0
     placed, found = (rows_of(tmp_path / name / "clusters.csv") for name in ("placed", "out"))
     assert [row["cluster"] for row in placed] == [row["cluster"] for row in found]
+
+
+def test_the_shell_places_cells_whose_batches_are_in_another_column(tmp_path, capsys):
+    adata, result = cells(), tmp_path / "out" / "result.h5ad"
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    words = ["run", str(tmp_path / "cells.h5ad"), "-k", "3", "--genes", "15", "--normalize", "none"]
+    assert main([*words, "--batch-column", "donor", "-o", str(tmp_path / "out")]) == 0
+    adata.obs["person"] = adata.obs.pop("donor")
+    adata.write_h5ad(tmp_path / "new.h5ad")
+    words = ["predict", str(result), str(tmp_path / "new.h5ad")]
+    capsys.readouterr()
+    assert main([*words, "-o", str(tmp_path / "plain")]) == 0
+    assert "'donor' is not known for INPUT" in (said := capsys.readouterr().err)
+    assert "Give --batch-column." in said
+    assert main([*words, "--batch-column", "person", "-o", str(tmp_path / "placed")]) == 0
+    assert "warning" not in capsys.readouterr().err
+    placed, found = (rows_of(tmp_path / name / "clusters.csv") for name in ("placed", "out"))
+    assert [row["cluster"] for row in placed] == [row["cluster"] for row in found]
+    run = json.loads((tmp_path / "placed" / "run.json").read_text())
+    assert "--batch-column person" in run["command"]
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,6 @@ def predict(
     present = places >= 0
     X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
     X = check_data(X, None, check_array).X
-    X = check_data(X, None, check_array).X
     # Leaving a gene out is the same as setting it to its mean, for centred data; else to zero.
     with np.errstate(over="ignore", invalid="ignore"):
         own = present[: fitted.genes.size]
@@ -273,6 +272,8 @@ def _batch_offsets(
         )  # fmt: skip
     column = fitted.batch_key if batch_key is None else batch_key
     if column is None or (batch_key is None and column not in new_adata.obs):
+        if len(fitted.batches) == 1:  # its mean is that of all cells
+            return None
         lacks = "the column of the batches" if column is None else repr(column)
         warn(
             Term("model"), f" was fitted with batches, and {lacks} is not known for ",
