@@ -858,6 +858,19 @@ def test_the_shell_places_cells_whose_batches_are_in_another_column(tmp_path, ca
     assert "--batch-column person" in run["command"]
 
 
+def test_the_shell_reads_labels_batches_and_groups_from_a_table(tmp_path):
+    adata = cells()[:150].copy()
+    table = adata.to_df()
+    table["donor"], table["type"] = adata.obs["donor"], np.array(["a", "b", "c"])[TRUTH[:150]]
+    table["part"] = "all"
+    table.to_csv(tmp_path / "cells.csv")
+    words = ["run", str(tmp_path / "cells.csv"), "-k", "3", "--genes", "15", "--normalize", "none"]
+    words += ["--label-column", "type", "--batch-column", "donor", "--restrict-to", "part=all"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 0
+    assert {"cells_d1", "cells_d2"} <= set(rows_of(tmp_path / "out" / "batches.csv")[0])
+    assert set(rows_of(tmp_path / "out" / "clusters.csv")[0]) >= {"type"}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
