@@ -533,12 +533,34 @@ def test_restricted_results_and_a_class_of_that_name(three_types):
     assert not lost[120:].any()
     assert lost[:120][(new.obs["label"] == "type 2").to_numpy()[:120]].mean() > 0.9
     assert np.isnan(new.obsm["ksparse_R_p_values"][120:]).all()
+    assert new.obs["ksparse_R_set_size"][120:].isna().all()  # not 0: they are no cells without set
+    assert ((new.obs["ksparse_R_set_size"] == 0) == lost).all()
     named = three_types.copy()
     named.obs["type"] = named.obs["label"].astype(str).replace("type 0", "unassigned")
     ks.tl.ksparse(named, 3, known_labels="type", calibrate=True, **options)
     placed = three_types.copy()
     ks.tl.predict(named, placed, unassigned=0.3)
     assert {"unassigned", "unassigned_"} < set(placed.obs["ksparse"].cat.categories)
+
+
+def test_the_command_line_leaves_the_sets_of_other_cells_empty(three_types, tmp_path):
+    pytest.importorskip("click")
+    from ksparse.cli import main
+
+    adata = three_types.copy()
+    adata.obs["group"] = np.where(adata.obs["label"] == "type 2", "others", "some")
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    words = ["run", str(tmp_path / "cells.h5ad"), "-k", "2", "--genes", "12", "--no-check"]
+    words += ["--restrict-to", "group=some", "--calibrate", "-o", str(tmp_path / "out")]
+    assert main(words) == 0
+    words = ["predict", str(tmp_path / "out" / "result.h5ad"), str(tmp_path / "cells.h5ad")]
+    words += ["--no-check", "--unassigned", "0.1", "-o", str(tmp_path / "placed")]
+    assert main(words) == 0
+    rows = (tmp_path / "placed" / "clusters.csv").read_text().splitlines()[1:]
+    size = np.array([row.split(",")[-1] for row in rows])
+    others = (adata.obs["group"] == "others").to_numpy()
+    assert (size[others] == "").all()
+    assert set(size[~others]) <= {"0", "1", "2"}
 
 
 def test_the_command_line(cells, tmp_path, capsys):

@@ -307,7 +307,7 @@ def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     columns: list[Any] = [adata.obs_names, np.where(grouped, clusters, ""), margins]
     if (sizes := read_set_sizes(adata, KEY)) is not None:
         header.append("set_size")
-        columns.append(sizes)
+        columns.append("" if np.isnan(size) else int(size) for size in sizes)
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)

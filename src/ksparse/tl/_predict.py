@@ -124,6 +124,7 @@ def predict(
         How well each cell conforms with each cluster.
 
     With a restricted result also `.obs[key_added + "_clustered"]`: which cells were placed.
+    Margins, p-values and sizes of sets of the other cells are NaN.
 
     Examples
     --------
