@@ -521,6 +521,15 @@ def test_two_types_in_a_batch_each_do_not_fail():
 # What is reported -----------------------------------------------------------------------------
 
 
+def test_the_table_keeps_batches_that_are_called_like_its_columns():
+    names = np.array(["share", "largest", "c"], dtype=object)[BATCH]
+    table = KSparse(3, **QUICK).fit(X, groups=names).batch_table()
+    counts = table[["share (batch)", "largest (batch)", "c"]].to_numpy()
+    assert counts.sum(axis=0).tolist() == np.bincount(BATCH).tolist()
+    assert set(table["largest"]) <= {"share", "largest", "c"}
+    assert (table["share"] <= 1).all()
+
+
 def test_a_cluster_of_one_batch_is_flagged_and_chance_is_not():
     labels = np.repeat([0, 1, 2, 3], [60, 40, 30, 3])
     batch = np.arange(133) % 2
