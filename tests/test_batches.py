@@ -286,6 +286,7 @@ PAIRS = np.repeat(np.arange(TRUTH.size // 2), 2)
     [
         ([*DAY[:-1], None], {}, "groups is missing for 1 of 150 samples: give the batch of every"),
         (np.where(BATCH == 0, np.nan, BATCH), {}, "groups is missing for .* of 150 samples"),
+        (np.ma.masked_array(BATCH, BATCH == 0), {}, "groups is missing for .* of 150 samples"),
         (DAY[:-1], {}, r"groups has shape \(149,\), but X has 150 samples"),
         ("monday", {}, r"groups has shape \(\), but X has 150 samples"),
         ([[day, day] for day in DAY], {}, r"groups has shape \(150, 2\), but X has 150 samples"),

@@ -349,6 +349,21 @@ def test_known_labels_can_be_calibrated(data):
     known[:3] = (labels[:3] + 1) % 4  # some are wrong, and stay
     model = KSparse(4, n_features=20, init="spectral").fit(X, known_labels=known).calibrate(X)
     assert (model.predict(unseen(1, 100), unassigned=0.1) == -1).mean() > 0.9
+    with pytest.raises(InputError, match="X is not what was fitted: the means of its samples"):
+        model.calibrate(X[::-1])
+
+
+def test_known_labels_that_contradict_the_data_can_be_calibrated(data):
+    """Then many samples are nearer to another cluster, but the data are those of the fit."""
+    X, labels = data
+    known = np.random.default_rng(0).permutation(labels).astype(object)
+    known[100:] = None
+    weight = np.random.default_rng(1).integers(0, 3, 600)
+    weight[:100] = 1
+    model = KSparse(4, n_features=20, init="spectral")
+    for mass in (None, weight):
+        model.fit(X, known_labels=known, sample_weight=mass).calibrate(X, mass)
+        assert model.calibration_["scores"].size == (600 if mass is None else (weight > 0).sum())
 
 
 # Files ---------------------------------------------------------------------------------------
