@@ -154,6 +154,23 @@ def test_cells_of_a_line_that_was_left_out(data_folder, line):
     assert (model.predict(X[test], unassigned=LEVEL) == -1).mean() < LEVEL + 0.07
 
 
+@pytest.mark.thorough
+def test_sets_of_held_out_cells_hold_their_line_as_often_as_promised(data_folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.read_h5ad(data_folder / "mix_sc_celseq2_5cl.h5ad")
+    X = sp.csr_matrix(log_normalise(adata.X))
+    lines = np.unique(adata.obs["label"].astype(str), return_inverse=True)[1]
+    alphas, held = (0.05, 0.1, 0.2), []
+    for seed in range(8):
+        train = np.random.default_rng(seed).random(lines.size) < 0.5
+        model = KSparse(5, n_features=50, init="spectral", random_state=0).fit(X[train])
+        p = model.calibrate(X[train]).predict_p_values(X[~train])
+        clusters = [np.bincount(model.labels_[lines[train] == c]).argmax() for c in range(5)]
+        own = p[np.arange(len(p)), np.array(clusters)[lines[~train]]]
+        held.append([(own > alpha).mean() for alpha in alphas])
+    assert np.mean(held, axis=0) == pytest.approx(1 - np.array(alphas), abs=0.02)
+
+
 # Exactness -----------------------------------------------------------------------------------
 
 
