@@ -811,6 +811,22 @@ def test_some_groups_of_cells_have_batches(donors):
     assert (new.obs["again"].astype(str) == adata.obs["ksparse_R"].astype(str)).all()
 
 
+def test_cells_that_are_not_clustered_may_be_of_other_batches(donors):
+    adata = donors.copy()
+    adata.obs["plate"] = np.where(adata.obs["ksparse"] == "2", "p3", adata.obs["donor"])
+    n = int((adata.obs["ksparse"] == "2").sum())
+    options = {"n_features": 10, "init": "spectral", "random_state": 0, "batch_key": "plate"}
+    with pytest.warns(InputWarning, match=f"^{n} cells that are not clustered are of") as caught:
+        ks.tl.ksparse(adata, 2, restrict_to=("ksparse", ["0", "1"]), **options)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    model = adata.uns["ksparse_R"]["model"]
+    others = adata[adata.obs["ksparse"] == "2"]
+    genes = np.asarray(others[:, model["genes"]].X, dtype=np.float64)
+    expected = (genes - model["mean"]) * model["scale"] @ model["weights"]
+    np.testing.assert_allclose(others.obsm["ksparse_R"], expected, atol=1e-4)
+
+
 # The shell ------------------------------------------------------------------------------------
 
 
