@@ -624,6 +624,21 @@ def test_a_batch_that_could_not_have_seen_it_is_no_evidence():
         assert found.one_batch.tolist() == [False, False, flagged]
 
 
+@pytest.mark.parametrize("effect", thorough_params([0.6], [0.5, 0.8, 1.2]))
+def test_genes_that_are_as_strong_in_all_batches_are_seldom_flagged(effect):
+    """Where one of the two batches sees them by luck; in at most about 5 % of all data."""
+    truth, batch = np.arange(300) % 3, (np.arange(300) % 5 == 0).astype(int)
+    weight, flagged = np.array([1.0, 1.0] + 6 * [0.01]), []
+    for seed in range(200):
+        Z = np.random.default_rng(seed).normal(size=(300, 8))
+        Z[:, 0] += 9 * (truth == 0)
+        Z[:, 1] += 9 * (truth == 1)
+        Z[:, 2:] += effect * (truth == 2)[:, None]
+        support = feature_support(Z, np.diag(weight), Z * weight, truth, 3, batch, 2)
+        flagged.append(support.one_batch.any())
+    assert np.mean(flagged) < 0.08
+
+
 def test_known_labels_stay_where_support_is_computed():
     rng = np.random.default_rng(0)
     truth, batch = np.repeat([0, 1], 60), np.arange(120) % 2
