@@ -286,6 +286,7 @@ PAIRS = np.repeat(np.arange(TRUTH.size // 2), 2)
     [
         ([*DAY[:-1], None], {}, "groups is missing for 1 of 150 samples: give the batch of every"),
         (np.where(BATCH == 0, np.nan, BATCH), {}, "groups is missing for .* of 150 samples"),
+        (np.ma.masked_array(BATCH, BATCH == 0), {}, "groups is missing for .* of 150 samples"),
         (DAY[:-1], {}, r"groups has shape \(149,\), but X has 150 samples"),
         ("monday", {}, r"groups has shape \(\), but X has 150 samples"),
         ([[day, day] for day in DAY], {}, r"groups has shape \(150, 2\), but X has 150 samples"),
@@ -436,7 +437,12 @@ def test_a_checkpoint_of_other_batches_is_refused(tmp_path):
     ("sizes", "folds"),
     [
         ([50, 40, 30], [50, 40, 30]),
-        ([90, 1], [90, 1]),
+        ([90, 12], [90, 12]),
+        ([90, 10], [90, 10]),
+        ([90, 9], [99]),
+        ([90, 1], [91]),
+        ([300, 31], [331]),
+        ([300, 15, 15], [330]),
         ([90, 2, 3, 80], [90, 85]),
         ([1] * 30, [10, 10, 10]),
         ([40] * 10, [40] * 10),
@@ -458,6 +464,20 @@ def test_each_batch_is_in_one_fold(sizes, folds):
     weight = np.random.default_rng(0).integers(1, 4, batch.size)
     again = np.repeat(np.arange(batch.size), weight)
     assert np.array_equal(batch_folds(batch, weight)[again], batch_folds(batch[again]))
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+def test_a_tiny_batch_does_not_decide_how_many_features_there_are(seed):
+    """Without the large batch next to nothing is left to fit, so it cannot be left out."""
+    data, truth, *_ = make_batches(seed, shift=0.0, sizes=(120, 100, 80))
+    batch = np.zeros(truth.size, dtype=int)
+    batch[7] = 1
+    options = {"n_features": "auto", "random_state": 0}
+    plain = KSparse(3, **options).fit(data)
+    with pytest.warns(InputWarning, match="1 of 2 batches of groups have one sample"):
+        model = KSparse(3, **options).fit(data, groups=batch)
+    assert model.n_features_selected_ == plain.n_features_selected_
+    np.testing.assert_allclose(model.starts_["score"], plain.starts_["score"], atol=0.02)
 
 
 def test_held_out_samples_are_those_of_a_batch():
@@ -500,6 +520,15 @@ def test_two_types_in_a_batch_each_do_not_fail():
 
 
 # What is reported -----------------------------------------------------------------------------
+
+
+def test_the_table_keeps_batches_that_are_called_like_its_columns():
+    names = np.array(["share", "largest", "c"], dtype=object)[BATCH]
+    table = KSparse(3, **QUICK).fit(X, groups=names).batch_table()
+    counts = table[["share (batch)", "largest (batch)", "c"]].to_numpy()
+    assert counts.sum(axis=0).tolist() == np.bincount(BATCH).tolist()
+    assert set(table["largest"]) <= {"share", "largest", "c"}
+    assert (table["share"] <= 1).all()
 
 
 def test_a_cluster_of_one_batch_is_flagged_and_chance_is_not():
@@ -593,6 +622,21 @@ def test_a_batch_that_could_not_have_seen_it_is_no_evidence():
         found = support_of(data, truth, batch)
         assert found.supported[:, 2].tolist() == [True, False]
         assert found.one_batch.tolist() == [False, False, flagged]
+
+
+@pytest.mark.parametrize("effect", thorough_params([0.6], [0.5, 0.8, 1.2]))
+def test_genes_that_are_as_strong_in_all_batches_are_seldom_flagged(effect):
+    """Where one of the two batches sees them by luck; in at most about 5 % of all data."""
+    truth, batch = np.arange(300) % 3, (np.arange(300) % 5 == 0).astype(int)
+    weight, flagged = np.array([1.0, 1.0] + 6 * [0.01]), []
+    for seed in range(200):
+        Z = np.random.default_rng(seed).normal(size=(300, 8))
+        Z[:, 0] += 9 * (truth == 0)
+        Z[:, 1] += 9 * (truth == 1)
+        Z[:, 2:] += effect * (truth == 2)[:, None]
+        support = feature_support(Z, np.diag(weight), Z * weight, truth, 3, batch, 2)
+        flagged.append(support.one_batch.any())
+    assert np.mean(flagged) < 0.08
 
 
 def test_known_labels_stay_where_support_is_computed():
@@ -715,6 +759,17 @@ def test_new_cells_are_placed_by_their_batch(donors):
     assert adjusted_rand_score(some.obs["some"], donors.obs["ksparse"][:80]) > 0.5
 
 
+def test_cells_of_the_only_batch_need_no_column():
+    """Its mean is that of all cells, so nothing is missing: no warning."""
+    adata = cells()
+    adata.obs["one"] = "all"
+    ks.tl.ksparse(adata, 3, batch_key="one", n_features=20, init="spectral", random_state=0)
+    new = adata[:80].copy()
+    del new.obs["one"]
+    ks.tl.predict(adata, new, key_added="placed")
+    assert (new.obs["placed"].astype(str) == new.obs["ksparse"].astype(str)).all()
+
+
 def test_a_model_with_names_places_cells_by_their_batch():
     adata = cells()
     frame = adata.to_df()
@@ -771,6 +826,22 @@ def test_some_groups_of_cells_have_batches(donors):
     assert (new.obs["again"].astype(str) == adata.obs["ksparse_R"].astype(str)).all()
 
 
+def test_cells_that_are_not_clustered_may_be_of_other_batches(donors):
+    adata = donors.copy()
+    adata.obs["plate"] = np.where(adata.obs["ksparse"] == "2", "p3", adata.obs["donor"])
+    n = int((adata.obs["ksparse"] == "2").sum())
+    options = {"n_features": 10, "init": "spectral", "random_state": 0, "batch_key": "plate"}
+    with pytest.warns(InputWarning, match=f"^{n} cells that are not clustered are of") as caught:
+        ks.tl.ksparse(adata, 2, restrict_to=("ksparse", ["0", "1"]), **options)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    model = adata.uns["ksparse_R"]["model"]
+    others = adata[adata.obs["ksparse"] == "2"]
+    genes = np.asarray(others[:, model["genes"]].X, dtype=np.float64)
+    expected = (genes - model["mean"]) * model["scale"] @ model["weights"]
+    np.testing.assert_allclose(others.obsm["ksparse_R"], expected, atol=1e-4)
+
+
 # The shell ------------------------------------------------------------------------------------
 
 
@@ -806,6 +877,39 @@ def test_the_shell_takes_a_column_of_batches(tmp_path, capsys):
     assert main([*words, "-o", str(tmp_path / "placed")]) == 0
     placed, found = (rows_of(tmp_path / name / "clusters.csv") for name in ("placed", "out"))
     assert [row["cluster"] for row in placed] == [row["cluster"] for row in found]
+
+
+def test_the_shell_places_cells_whose_batches_are_in_another_column(tmp_path, capsys):
+    adata, result = cells(), tmp_path / "out" / "result.h5ad"
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    words = ["run", str(tmp_path / "cells.h5ad"), "-k", "3", "--genes", "15", "--normalize", "none"]
+    assert main([*words, "--batch-column", "donor", "-o", str(tmp_path / "out")]) == 0
+    adata.obs["person"] = adata.obs.pop("donor")
+    adata.write_h5ad(tmp_path / "new.h5ad")
+    words = ["predict", str(result), str(tmp_path / "new.h5ad")]
+    capsys.readouterr()
+    assert main([*words, "-o", str(tmp_path / "plain")]) == 0
+    assert "'donor' is not known for INPUT" in (said := capsys.readouterr().err)
+    assert "Give --batch-column." in said
+    assert main([*words, "--batch-column", "person", "-o", str(tmp_path / "placed")]) == 0
+    assert "warning" not in capsys.readouterr().err
+    placed, found = (rows_of(tmp_path / name / "clusters.csv") for name in ("placed", "out"))
+    assert [row["cluster"] for row in placed] == [row["cluster"] for row in found]
+    run = json.loads((tmp_path / "placed" / "run.json").read_text())
+    assert "--batch-column person" in run["command"]
+
+
+def test_the_shell_reads_labels_batches_and_groups_from_a_table(tmp_path):
+    adata = cells()[:150].copy()
+    table = adata.to_df()
+    table["donor"], table["type"] = adata.obs["donor"], np.array(["a", "b", "c"])[TRUTH[:150]]
+    table["part"] = "all"
+    table.to_csv(tmp_path / "cells.csv")
+    words = ["run", str(tmp_path / "cells.csv"), "-k", "3", "--genes", "15", "--normalize", "none"]
+    words += ["--label-column", "type", "--batch-column", "donor", "--restrict-to", "part=all"]
+    assert main([*words, "-o", str(tmp_path / "out")]) == 0
+    assert {"cells_d1", "cells_d2"} <= set(rows_of(tmp_path / "out" / "batches.csv")[0])
+    assert set(rows_of(tmp_path / "out" / "clusters.csv")[0]) >= {"type"}
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,9 @@ def test_few_labels_help_where_the_signal_is_weak():
         lambda known: pd.Series(known, dtype="string"),
         lambda known: [np.nan if one is None else one for one in known],
         lambda known: known[:, None],
+        lambda known: np.ma.masked_array(
+            [one or "hidden" for one in known], [one is None for one in known]
+        ),
     ],
 )
 def test_labels_are_given_in_any_kind(kind):

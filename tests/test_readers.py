@@ -194,6 +194,17 @@ def test_labels_may_stand_in_the_first_column(tmp_path):
     assert adata.var_names.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize("columns", [["type", "donor"], ("donor", "type", "donor")])
+def test_several_columns_of_a_table_hold_labels(tmp_path, columns):
+    path = tmp_path / "t.csv"
+    path.write_text("cell,donor,a,type,b\nx,1,1,red,2\ny,2,3,,4\n")
+    adata = read(path, label_column=columns)
+    assert adata.obs["donor"].tolist() == ["1", "2"]
+    assert adata.obs["type"].isna().tolist() == [False, True]
+    assert adata.var_names.tolist() == ["a", "b"]
+    assert np.asarray(adata.X).tolist() == [[1, 2], [3, 4]]
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1_000", "1e50", "NA", "x"])
 def test_what_is_no_number_is_told_with_its_place(tmp_path, value):
     path = tmp_path / "t.csv"

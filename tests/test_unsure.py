@@ -154,6 +154,23 @@ def test_cells_of_a_line_that_was_left_out(data_folder, line):
     assert (model.predict(X[test], unassigned=LEVEL) == -1).mean() < LEVEL + 0.07
 
 
+@pytest.mark.thorough
+def test_sets_of_held_out_cells_hold_their_line_as_often_as_promised(data_folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.read_h5ad(data_folder / "mix_sc_celseq2_5cl.h5ad")
+    X = sp.csr_matrix(log_normalise(adata.X))
+    lines = np.unique(adata.obs["label"].astype(str), return_inverse=True)[1]
+    alphas, held = (0.05, 0.1, 0.2), []
+    for seed in range(8):
+        train = np.random.default_rng(seed).random(lines.size) < 0.5
+        model = KSparse(5, n_features=50, init="spectral", random_state=0).fit(X[train])
+        p = model.calibrate(X[train]).predict_p_values(X[~train])
+        clusters = [np.bincount(model.labels_[lines[train] == c]).argmax() for c in range(5)]
+        own = p[np.arange(len(p)), np.array(clusters)[lines[~train]]]
+        held.append([(own > alpha).mean() for alpha in alphas])
+    assert np.mean(held, axis=0) == pytest.approx(1 - np.array(alphas), abs=0.02)
+
+
 # Exactness -----------------------------------------------------------------------------------
 
 
@@ -349,6 +366,21 @@ def test_known_labels_can_be_calibrated(data):
     known[:3] = (labels[:3] + 1) % 4  # some are wrong, and stay
     model = KSparse(4, n_features=20, init="spectral").fit(X, known_labels=known).calibrate(X)
     assert (model.predict(unseen(1, 100), unassigned=0.1) == -1).mean() > 0.9
+    with pytest.raises(InputError, match="X is not what was fitted: the means of its samples"):
+        model.calibrate(X[::-1])
+
+
+def test_known_labels_that_contradict_the_data_can_be_calibrated(data):
+    """Then many samples are nearer to another cluster, but the data are those of the fit."""
+    X, labels = data
+    known = np.random.default_rng(0).permutation(labels).astype(object)
+    known[100:] = None
+    weight = np.random.default_rng(1).integers(0, 3, 600)
+    weight[:100] = 1
+    model = KSparse(4, n_features=20, init="spectral")
+    for mass in (None, weight):
+        model.fit(X, known_labels=known, sample_weight=mass).calibrate(X, mass)
+        assert model.calibration_["scores"].size == (600 if mass is None else (weight > 0).sum())
 
 
 # Files ---------------------------------------------------------------------------------------
@@ -533,12 +565,34 @@ def test_restricted_results_and_a_class_of_that_name(three_types):
     assert not lost[120:].any()
     assert lost[:120][(new.obs["label"] == "type 2").to_numpy()[:120]].mean() > 0.9
     assert np.isnan(new.obsm["ksparse_R_p_values"][120:]).all()
+    assert new.obs["ksparse_R_set_size"][120:].isna().all()  # not 0: they are no cells without set
+    assert ((new.obs["ksparse_R_set_size"] == 0) == lost).all()
     named = three_types.copy()
     named.obs["type"] = named.obs["label"].astype(str).replace("type 0", "unassigned")
     ks.tl.ksparse(named, 3, known_labels="type", calibrate=True, **options)
     placed = three_types.copy()
     ks.tl.predict(named, placed, unassigned=0.3)
     assert {"unassigned", "unassigned_"} < set(placed.obs["ksparse"].cat.categories)
+
+
+def test_the_command_line_leaves_the_sets_of_other_cells_empty(three_types, tmp_path):
+    pytest.importorskip("click")
+    from ksparse.cli import main
+
+    adata = three_types.copy()
+    adata.obs["group"] = np.where(adata.obs["label"] == "type 2", "others", "some")
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    words = ["run", str(tmp_path / "cells.h5ad"), "-k", "2", "--genes", "12", "--no-check"]
+    words += ["--restrict-to", "group=some", "--calibrate", "-o", str(tmp_path / "out")]
+    assert main(words) == 0
+    words = ["predict", str(tmp_path / "out" / "result.h5ad"), str(tmp_path / "cells.h5ad")]
+    words += ["--no-check", "--unassigned", "0.1", "-o", str(tmp_path / "placed")]
+    assert main(words) == 0
+    rows = (tmp_path / "placed" / "clusters.csv").read_text().splitlines()[1:]
+    size = np.array([row.split(",")[-1] for row in rows])
+    others = (adata.obs["group"] == "others").to_numpy()
+    assert (size[others] == "").all()
+    assert set(size[~others]) <= {"0", "1", "2"}
 
 
 def test_the_command_line(cells, tmp_path, capsys):

@@ -22,7 +22,7 @@ def read_labels(y: Any) -> NDArray[Any]:
     -------
     ndarray
         Missing labels in lists of text stay what they are; `numpy.asarray` would make text of
-        them.
+        them, and of what is masked the labels that are hidden.
 
     Examples
     --------
@@ -30,6 +30,9 @@ def read_labels(y: Any) -> NDArray[Any]:
     >>> read_labels(["B cell", float("nan")]), read_labels([[2], [3]])
     (array(['B cell', nan], dtype=object), array([2, 3]))
     """
+    if isinstance(y, np.ma.MaskedArray):  # what is masked is missing
+        hidden, y = np.ma.getmaskarray(y), np.array(y.data, dtype=object)
+        y[hidden] = None
     try:
         labels = np.asarray(y)
     except ValueError:  # sequences of several lengths

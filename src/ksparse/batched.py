@@ -26,6 +26,8 @@ __all__ = ["BatchMixin", "offsets_of"]
 
 Array = NDArray[Any]
 ATTRIBUTES = ("batches_", "batch_means_", "batch_mixing_", "batch_support_")
+# The columns of `batch_table` besides those of the batches.
+OF_CLUSTERS = ("largest", "share", "expected", "one_batch")
 # At most so many samples, of all batches as many, are used to tell what supports a feature, and
 # so many features, those of largest weight, are looked at.
 MAX_SAMPLES, MAX_FEATURES = 5_000, 500
@@ -135,7 +137,8 @@ class BatchMixin:
         pandas.DataFrame
             Samples of each batch (their weight), the batch that has most, its share of the
             cluster and of all samples, and whether the cluster is of one batch: 95 % or more,
-            and not by chance.
+            and not by chance. The column of a batch that is called like one of the others, such
+            as "share", is "share (batch)".
 
         Examples
         --------
@@ -163,9 +166,10 @@ class BatchMixin:
         mixing, names = self.batch_mixing_, self.batches_.tolist()
         counts = mixing["counts"]
         whole = counts.astype(np.int64) if (counts == np.round(counts)).all() else counts
-        table = pandas.DataFrame(whole, columns=pandas.Index(names, tupleize_cols=False))
+        columns = [_free(name) for name in names]
+        table = pandas.DataFrame(whole, columns=pandas.Index(columns, tupleize_cols=False))
         table["largest"] = [names[b] for b in mixing["largest"]]
-        for name in ("share", "expected", "one_batch"):
+        for name in OF_CLUSTERS[1:]:
             table[name] = mixing[name]
         table.index.name = "cluster"
         return table
@@ -183,6 +187,11 @@ def offsets_of(
             "them.", stacklevel=stacklevel + 1,
         )  # fmt: skip
     return np.where(codes[:, None] >= 0, offsets[codes], 0.0)
+
+
+def _free(name: Any) -> Any:
+    """Return the column of `batch_table` with a batch."""
+    return f"{name} (batch)" if name in OF_CLUSTERS else name
 
 
 def _some_of_each(batches: Ints, n_batches: int, weight: Floats | None) -> Ints:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ksparse._errors import InputError, Term, warn
 from ksparse.core.conformal import Calibration, n_needed, p_values
 from ksparse.core.selectors import SELECTORS
-from ksparse.core.y_step import distances
+from ksparse.core.y_step import centroids, distances
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.data import row_results
 from ksparse.params import check_integer, is_number, read_inputs
@@ -25,6 +25,9 @@ Array = NDArray[Any]
 
 # The share of samples that must be where the model places them, in the data that were fitted.
 AGREED = 0.99
+# By which share of their squared distances from the mean centroids may differ from those of the
+# fit, where samples have known labels: the last samples that moved are not in them.
+MOVED = 0.1
 
 
 def check_level(name: str, value: Any) -> float:
@@ -132,8 +135,7 @@ class UnsureMixin:
         given = self.get_params(deep=False)  # type: ignore[attr-defined]
         params = given | {"n_clusters": len(self.centroids_)}
         inputs = read_inputs(params, X, sample_weight)
-        if not hasattr(self, "known_classes_"):
-            self._check_same(X)
+        self._check_same(X, inputs.weight)
         settings = inputs.settings
         n = _n_features(self.n_features_selected_ if n_features is None else n_features, settings)
         selector = settings.selector
@@ -146,10 +148,22 @@ class UnsureMixin:
         self.calibration_ = {name: np.asarray(part) for name, part in vars(found).items()}
         return self
 
-    def _check_same(self, X: Any) -> None:
-        """Raise InputError if samples are not where the model places them."""
+    def _check_same(self, X: Any, weight: Floats | None) -> None:
+        """Raise InputError if samples are not where the model places them.
+
+        Those that kept a known label may be anywhere; the means of the clusters may not.
+        """
         P = project_samples(X, self.mean_, self.scale_, self.weights_)
-        nearest = distances(P, self.centroids_.astype(np.float64)).argmin(axis=1)
+        centres = self.centroids_.astype(np.float64)
+        if hasattr(self, "known_classes_"):
+            means = centroids(P, self.labels_.astype(np.intp), len(centres), weight)
+            if ((means - centres) ** 2).sum() > MOVED * ((centres - P.mean(axis=0)) ** 2).sum():
+                raise InputError(
+                    "X is not what was fitted: the means of its samples by cluster are not the "
+                    "centroids of the fit. Give the same data in the same order.",
+                )  # fmt: skip
+            return
+        nearest = distances(P, centres).argmin(axis=1)
         agreed = int((nearest == self.labels_).sum())
         if agreed < AGREED * self.labels_.size:
             raise InputError(

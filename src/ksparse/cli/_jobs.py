@@ -98,10 +98,12 @@ class Source:
 
     def read(self) -> Any:
         """Return the data as AnnData."""
+        restricted = None if self.restrict_to is None else self.restrict_to.partition("=")[0]
+        columns = (self.label_column, self.group_column, self.known_column, self.batch_column,
+                   restricted)  # fmt: skip
         return read_file(self.path, self.check, transpose=self.transpose,
                          unique_names=self.unique_names,
-                         label_column=self.label_column or self.group_column
-                         or self.known_column or self.batch_column)  # fmt: skip
+                         label_column=[one for one in columns if one is not None])  # fmt: skip
 
 
 def read_file(path: Path, check: bool, **options: Any) -> Any:
@@ -305,7 +307,7 @@ def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     columns: list[Any] = [adata.obs_names, np.where(grouped, clusters, ""), margins]
     if (sizes := read_set_sizes(adata, KEY)) is not None:
         header.append("set_size")
-        columns.append(sizes)
+        columns.append("" if np.isnan(size) else int(size) for size in sizes)
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)

@@ -49,6 +49,12 @@ __all__ = ["predict", "report"]
     help="Leave cells unassigned that resemble no cluster, and about this share of all others; "
     "for a MODEL of `ksparse run --calibrate`.",
 )
+@click.option(
+    "--batch-column",
+    metavar="NAME",
+    help="Column with the batches of cells, for a MODEL of `ksparse run --batch-column`; by "
+    "default that of MODEL.",
+)
 @out_option()
 @click.option(
     "--normalize",
@@ -69,6 +75,7 @@ def predict(model: Path, **options: Any) -> None:
     Examples:
       ksparse predict results/result.h5ad new_cells.h5ad -o placed/
       ksparse predict results/result.h5ad new_cells.h5ad --unassigned 0.1 -o placed/
+      ksparse predict donors/result.h5ad new_cells.h5ad --batch-column person -o placed/
     """
     from ksparse import tl
 
@@ -92,6 +99,7 @@ def predict(model: Path, **options: Any) -> None:
                 tl.predict(
                     fitted, adata, layer=source.layer, min_share=options["min_share"],
                     normalize=source.normalization, unassigned=options["unassigned"],
+                    batch_key=source.batch_column,
                 )  # fmt: skip
             opened.notes += notes
             with steps.step("write", "writing"):

@@ -21,12 +21,18 @@ class ReadOptions:
     ----------
     transpose : bool
         Whether a table has genes in rows.
-    label_column : str, optional
-        A column of a table that holds labels.
+    label_column : str or tuple of str, optional
+        Columns of a table that hold labels.
     """
 
     transpose: bool = False
-    label_column: str | None = None
+    label_column: str | tuple[str, ...] | None = None
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns that hold labels, each once."""
+        given = self.label_column or ()
+        return tuple(dict.fromkeys((given,) if isinstance(given, str) else given))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ def read(
     path: str | Path,
     *,
     transpose: bool = False,
-    label_column: str | None = None,
+    label_column: str | Sequence[str] | None = None,
     unique_names: bool = False,
     check: bool = True,
 ) -> AnnData:
@@ -43,8 +43,8 @@ def read(
         File or folder. Tables may be gzipped, and so may the files of a 10x folder.
     transpose : bool, default=False
         Whether a table (.csv, .tsv, .npz) has genes in rows.
-    label_column : str, optional
-        A column of a table that holds labels, not numbers.
+    label_column : str or list of str, optional
+        Columns of a table that hold labels, not numbers.
     unique_names : bool, default=False
         Whether to number repeated names of cells and genes; otherwise they raise ValueError.
     check : bool, default=True
@@ -98,8 +98,11 @@ def read(
         raise InputError(
             Term("transpose", True), f" is for tables, and {path.name} says which way round it is."
         )
+    if label_column is not None and not isinstance(label_column, str):
+        label_column = tuple(label_column) or None
+    options = ReadOptions(transpose, label_column)
     with _one_sentence_errors(path), unchanged(path):
-        adata = _read_first(path, formats, ReadOptions(transpose, label_column), check)
+        adata = _read_first(path, formats, options, check)
     for name, X in (("X", adata.X), *adata.layers.items()):
         if sp.issparse(X) and hasattr(X, "check_format"):
             _check_indices(path, name, X)

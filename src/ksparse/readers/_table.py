@@ -41,8 +41,8 @@ class _Columns:
         Name of each column but that of the row names.
     numeric : list of int
         Which of `names` are of columns of numbers.
-    labels_at : int or None
-        Which of `names` is that of the labels.
+    labels_at : list of int
+        Which of `names` are of columns of labels.
     has_row_names : bool
         Whether the first column holds names.
     warns : bool
@@ -53,7 +53,7 @@ class _Columns:
 
     names: list[str]
     numeric: list[int]
-    labels_at: int | None
+    labels_at: list[int]
     has_row_names: bool
     warns: bool
     width: int
@@ -76,8 +76,8 @@ def _read_table(path: Path, options: ReadOptions) -> Any:
 
     separator = SEPARATORS[suffix_of(path)]
     header, first = _head(path, separator)
-    label_column = None if options.transpose else options.label_column
-    columns = _columns(path, header, first, label_column)
+    label_columns = () if options.transpose else options.label_columns
+    columns = _columns(path, header, first, label_columns)
     X, rows, labels = _values(path, separator, columns, options)
     if columns.warns:
         _warn_of_whole_numbers(path, X, columns.names[0])
@@ -86,9 +86,9 @@ def _read_table(path: Path, options: ReadOptions) -> Any:
         X = X.T.tocsr() if sp.issparse(X) else np.ascontiguousarray(X.T)
         rows, names = names, rows
     adata = AnnData(X, obs=pandas.DataFrame(index=rows), var=pandas.DataFrame(index=names))
-    if columns.labels_at is not None:
-        adata.obs[label_column] = pandas.Categorical(
-            [None if label == "" else str(label) for label in labels]
+    for place, values in labels.items():
+        adata.obs[columns.names[place]] = pandas.Categorical(
+            [None if label == "" else str(label) for label in values]
         )
     return adata
 
@@ -140,21 +140,21 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]], Non
     raise InputError(f"{path} cannot be read: {fault} (line {number}).")
 
 
-def _columns(path: Path, header: list[str], first: list[str], label_column: str | None) -> _Columns:
+def _columns(
+    path: Path, header: list[str], first: list[str], label_columns: tuple[str, ...]
+) -> _Columns:
     """Tell from the header and the first row what the columns hold."""
     shorter = len(header) == len(first) - 1  # as R writes it: no word above the names
     corner = "" if shorter else header[0].strip()
-    starts_with_labels = label_column is not None and corner == label_column
+    starts_with_labels = corner in label_columns
     has_row_names = not starts_with_labels and (
         corner.lower() in CORNERS or not _is_number(first[0])
     )
     names = header if shorter or not has_row_names else header[1:]
     if all(_is_number(name) for name in header) and not (has_row_names and corner == ""):
         raise InputError(f"{path} has no header: the first line must name the columns.")
-    labels_at = None
-    if label_column is not None and label_column in names:
-        labels_at = names.index(label_column)
-    numeric = [i for i in range(len(names)) if i != labels_at]
+    labels_at = [names.index(name) for name in label_columns if name in names]
+    numeric = [i for i in range(len(names)) if i not in labels_at]
     if not numeric:
         raise InputError(f"{path} has no column of numbers.")
     warns = not has_row_names and not starts_with_labels
@@ -163,8 +163,8 @@ def _columns(path: Path, header: list[str], first: list[str], label_column: str 
 
 def _values(
     path: Path, separator: str, columns: _Columns, options: ReadOptions
-) -> tuple[Any, list[str], list[Any]]:
-    """Return the numbers, the names of the rows, and the labels."""
+) -> tuple[Any, list[str], dict[int, list[Any]]]:
+    """Return the numbers, the names of the rows, and the labels in each column of labels."""
     import pandas
 
     reader = BoundedReader(path)
@@ -172,7 +172,7 @@ def _values(
     kinds |= dict.fromkeys(columns.places, np.float32)
     blocks: list[Any] = []
     rows: list[str] = []
-    labels: list[Any] = []
+    labels: dict[int, list[Any]] = {place: [] for place in columns.labels_at}
     try:
         # The header is passed over: columns are taken by place, so that any name will do.
         with reader.as_text() as file, pandas.read_csv(
@@ -184,8 +184,8 @@ def _values(
                     rows += [str(name) for name in chunk[0]]
                 else:
                     rows += [str(len(rows) + i) for i in range(len(chunk))]
-                if columns.labels_at is not None:
-                    labels += chunk[columns.labels_at + columns.has_row_names].tolist()
+                for place, found in labels.items():
+                    found += chunk[place + columns.has_row_names].tolist()
                 values = chunk[columns.places].to_numpy()
                 if not np.isfinite(values).all():
                     raise ValueError("it holds NaN or infinity")
@@ -234,7 +234,7 @@ def _raise_at_first_fault(
                 entry = repr(line[place]) if line[place].strip() else "an empty cell"
                 where = f"line {number}, column {name!r}"
                 cure: tuple[str | Term, ...] = (".",)
-                if not (options.transpose or options.label_column):
+                if not (options.transpose or options.label_columns):
                     cure = (": if it holds labels, give ", Term("label_column", name), ".")
                 raise InputError(f"{path}: {entry} is not a number, or too large ({where})", *cure)
 

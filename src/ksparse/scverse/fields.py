@@ -180,16 +180,15 @@ def write_sets(
     adata: AnnData, key: str, p_values: Array, alpha: float, part: Part | None = None
 ) -> None:
     """Write p-values of placed cells, and make cells without any cluster "unassigned"."""
-    conforms = p_values > alpha
+    sizes = (p_values > alpha).sum(axis=1)
     if part is not None:
-        p_values, conforms = part.spread(p_values, np.nan), part.spread(conforms, False)
-    sizes, placed = conforms.sum(axis=1), ~np.isnan(p_values[:, 0])
+        p_values, sizes = part.spread(p_values, np.nan), part.spread(sizes.astype(float), np.nan)
     column = adata.obs[key].cat
     name = UNASSIGNED if part is None else f"{part.restriction.prefix}{UNASSIGNED}"
     while name in column.categories:  # a class of that name
         name += "_"
     column = column.add_categories(name)
-    column[placed & (sizes == 0)] = name
+    column[sizes == 0] = name
     adata.obs[key] = column
     adata.obs[f"{key}{SET_SIZE}"] = sizes
     adata.obsm[f"{key}{P_VALUES}"] = p_values

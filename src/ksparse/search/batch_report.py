@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, fdtrc, ncfdtr
+from scipy.special import betainc, fdtrc, ncfdtr, ncfdtrinc
 
 from ksparse.core.y_step import centroids, distances
 from ksparse.matrix import Floats, Ints
@@ -19,6 +19,8 @@ ALMOST_ALL, CHANCE = 0.95, 0.01
 # Level of the tests of features, for all of them in all batches. A cluster has part in the test in
 # a batch if it has so many samples there.
 LEVEL, MIN_SAMPLES = 0.05, 5
+# An association is taken as that weak that a stronger one would be seen with this probability.
+UNSURE = 0.05
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Support:
     one_batch : ndarray of bool, one per feature
         Whether exactly one batch supports the feature, and in another it is associated with the
         clusters so much less that this is more than chance, too: an association as strong as in
-        the first would hardly look so weak there (noncentral F distribution). A batch that is too
-        small to have seen it is no evidence.
+        the first (at least, with 95 % confidence) would hardly look so weak there (noncentral F
+        distribution). A batch that is too small to have seen it is no evidence.
     """
 
     explained: Floats
@@ -185,13 +187,15 @@ def _between(
 def _weaker(shares: Floats, freedom: Floats) -> float:
     """Return the probability of so small a share in the second batch, if it is as in the first.
 
+    What it is in the first is a 95 % lower bound: that batch is looked at because of its share.
     `freedom` has the degrees of freedom between and within clusters, 2 x batches.
     """
     (between, within), least = freedom, 1e-6
     n = freedom.sum(axis=0) + 1
-    # Without what chance adds to a share.
-    share = 1 - (1 - shares[0]) * (n[0] - 1) / within[0]
-    effect = n[1] * share / max(1 - share, least)
-    F = shares[1] / max(1 - shares[1], least) * within[1] / between[1]
-    chance = float(ncfdtr(between[1], within[1], min(max(effect, 0.0), 1e4), F))
+    F = shares / np.maximum(1 - shares, least) * within / between
+    effect = float(ncfdtrinc(between[0], within[0], 1 - UNSURE, F[0]))
+    if not np.isfinite(effect):
+        effect = 0.0
+    effect *= n[1] / n[0]
+    chance = float(ncfdtr(between[1], within[1], min(max(effect, 0.0), 1e4), F[1]))
     return chance if np.isfinite(chance) else 0.0

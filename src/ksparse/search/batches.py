@@ -20,6 +20,9 @@ __all__ = ["Batches", "batch_codes", "batch_folds", "read_groups", "with_groups"
 MAX_BATCHES = 1_000
 # Batches are left out one by one, or, if they are more or smaller than this, several together.
 MAX_FOLDS, MIN_FOLD = 10, 10
+# What is left to fit without a fold, as a share of all samples: with less, the score of that fold
+# is that of a fit of too few samples, and says nothing of the labels or the number of features.
+MIN_REST = 0.1
 
 
 class Batches(NamedTuple):
@@ -159,7 +162,8 @@ def batch_folds(batches: Ints, weight: Floats | None = None) -> Ints:
     """Return the fold of each sample: each batch by itself, if that is no more than ten folds.
 
     Of more batches, and of batches of fewer than ten samples, the smallest share a fold, as long
-    as there are two folds.
+    as there are two folds. There is one fold only if nearly all samples are of one batch, such
+    that too few are left to fit without it.
     """
     present, codes = np.unique(batches, return_inverse=True)
     size = np.bincount(codes, weights=weight).tolist()
@@ -169,6 +173,8 @@ def batch_folds(batches: Ints, weight: Floats | None = None) -> Ints:
         keep, gone = sorted((int(first), int(second)))
         size[keep] += size.pop(gone)
         members[keep] += members.pop(gone)
+    if sum(size) - max(size) < max(MIN_FOLD, MIN_REST * sum(size)):
+        return np.zeros(codes.size, dtype=np.intp)
     fold = np.empty(present.size, dtype=np.intp)
     for f, some in enumerate(members):
         fold[some] = f

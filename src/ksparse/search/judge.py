@@ -14,7 +14,8 @@ were found with all samples. So labels that have nothing to do with the data sco
 whatever the number of features; labels that follow noise may score a little more.
 
 Data whose features are centred within batches are not halved: each batch is left out once
-(or several together). It is centred by its own mean, as in the fit, without its labels.
+(or several together). It is centred by its own mean, as in the fit, without its labels. Only where
+nearly all samples are of one batch are they halved: too few would be left to fit without it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ksparse._errors import InputError, Term
+from ksparse._errors import InputError, InputWarning, Term, warn
 from ksparse.estimator import KSparse
 from ksparse.params import NO_EFFECT, is_auto
 from ksparse.scverse.batches import batch_values, middle_of_clusters, write_batches
@@ -278,11 +279,21 @@ def _batches(
 def _with_others(
     projected: NDArray[Any], model: KSparse, part: Part | None, others: Any, batch: Any
 ) -> NDArray[Any]:
-    """Return the projection of all cells, given that of the clustered ones."""
+    """Return the projection of all cells, given that of the clustered ones.
+
+    To be called by the tool itself, because of its warning.
+    """
     if part is None or others is None:
         return projected
     out = part.spread(projected, 0.0)
-    out[~part.chosen] = model.project(others, groups=batch)
+    with warnings.catch_warnings():
+        if batch is not None and (n_strange := int((~np.isin(batch, model.batches_)).sum())):
+            warn(
+                f"{n_strange} cells that are not clustered are of batches that no clustered cell "
+                "is of: in obsm the mean of all batches is subtracted from them.", stacklevel=3,
+            )  # fmt: skip
+            warnings.simplefilter("ignore", InputWarning)  # the same, of samples
+        out[~part.chosen] = model.project(others, groups=batch)
     return out
 
 

@@ -124,6 +124,7 @@ def predict(
         How well each cell conforms with each cluster.
 
     With a restricted result also `.obs[key_added + "_clustered"]`: which cells were placed.
+    Margins, p-values and sizes of sets of the other cells are NaN.
 
     Examples
     --------
@@ -177,7 +178,6 @@ def predict(
     layer = _layer(new_adata, layer, fitted.layer)
     present = places >= 0
     X, _ = read_expression(new_adata, layer, normalize, columns=places[present])
-    X = check_data(X, None, check_array).X
     X = check_data(X, None, check_array).X
     # Leaving a gene out is the same as setting it to its mean, for centred data; else to zero.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -273,6 +273,8 @@ def _batch_offsets(
         )  # fmt: skip
     column = fitted.batch_key if batch_key is None else batch_key
     if column is None or (batch_key is None and column not in new_adata.obs):
+        if len(fitted.batches) == 1:  # its mean is that of all cells
+            return None
         lacks = "the column of the batches" if column is None else repr(column)
         warn(
             Term("model"), f" was fitted with batches, and {lacks} is not known for ",
