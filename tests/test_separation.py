@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 import ksparse as ks
 from conftest import crossed, examples, make_clusters, seeds, thorough_params
 from ksparse import separation
+from ksparse.selection.separation import verdicts_of
 from ksparse.selection.valley import ValleyCounts, log_tail
 
 matplotlib.use("Agg")
@@ -118,6 +119,47 @@ def test_small_clusters_have_too_few_samples_to_tell():
     assert np.isnan(tiny.depth[0, 2])
     only = separation(X, np.repeat(["a", "b"], [97, 3]))
     assert only.p_values[0, 1] == 1.0
+
+
+def test_what_is_too_few_depends_on_the_pairs_that_are_tested_and_on_several_splits():
+    # p = level / (e x pairs) needs the window of half a cluster to have log2 of that.
+    sizes = np.array([60, 14, *[2] * 30])
+    verdicts = verdicts_of(np.ones((32, 32)), sizes, 0.05)
+    assert verdicts[0, 1] == "not separate"  # one pair is tested, whatever else there is
+    assert (verdicts[0, 2:] == "too few samples").all()
+    assert verdicts_of(np.ones((2, 2)), np.array([60, 10]), 0.05)[0, 1] == "too few samples"
+
+
+def test_clusters_about_which_nothing_is_known_are_not_counted_as_separated():
+    X, labels, _ = make_clusters(0, n_features=100)
+    few = separation(X[:20], np.repeat([0, 1], 10))
+    assert len(few.groups) == 2
+    assert few.n_separated == 1
+    labels = np.array([*labels, 3, 3])
+    assert separation(np.vstack([X, X[:2]]), labels).n_separated == 3
+    assert separation(X, labels[:-2]).n_separated == 3
+
+
+def test_pairs_about_which_nothing_is_known_can_be_drawn():
+    X = np.random.default_rng(0).normal(size=(12, 5))
+    tree, pairs = separation(X, np.repeat([0, 1, 2, 3], 3)).plot()
+    assert len(pairs.patches) == 12
+    assert len(tree.get_yticklabels()) == 4
+
+
+@pytest.mark.parametrize("k", thorough_params([24], [40]))
+def test_more_than_twenty_clusters_are_told_apart(k):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(k), 25)
+    X = rng.normal(size=(labels.size, 8 * k))
+    X[np.arange(8 * k) // 8 == labels[:, None]] += 4.0
+    found = separation(X, labels, n_splits=2)
+    assert found.sentence == f"All {k} clusters are separated from each other."
+    cut = labels.copy()
+    cut[:500] = labels[:500] + k * (np.arange(500) % 25 < 12) * (labels[:500] == 3)
+    halves = separation(X, cut, n_splits=2)
+    assert halves.verdicts[3, k] != "separate"
+    assert (halves.verdicts == "separate").sum() == k * (k + 1) - 2
 
 
 def test_a_rare_cluster_that_is_clear_is_separated():

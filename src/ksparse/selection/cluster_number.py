@@ -242,7 +242,7 @@ def _columns(run: _Run) -> dict[str, NDArray[Any]]:
             rows.append((np.nan, "", 1))
             continue
         p, one, other = worst_pair(run.separations[k])
-        rows.append((p, f"{one} and {other}", len(run.separations[k].groups)))
+        rows.append((p, f"{one} and {other}", run.separations[k].n_separated))
     p_values, pairs, groups = zip(*rows, strict=True) if rows else ((), (), ())
     return {
         "k": np.array(run.ks, dtype=np.intp),

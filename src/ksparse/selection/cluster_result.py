@@ -33,8 +33,9 @@ class ClusterNumber:
     columns : dict of ndarray
         One entry per k: k, n_features, p_separation (of the two clusters that are least
         separated), least_separated (their names), n_separated (the number of groups of
-        clusters that are separated from all others), and for each method that was asked for
-        its value, with standard errors (``_se``) where there are any; NaN where there is none.
+        clusters that are separated from all others; clusters with too few samples to tell are
+        not counted), and for each method that was asked for its value, with standard errors
+        (``_se``) where there are any; NaN where there is none.
     choices : dict
         The k that each of these methods would choose by itself.
     labels : dict of ndarray
