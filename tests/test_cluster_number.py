@@ -107,6 +107,19 @@ def test_larger_numbers_make_no_difference(found):
     pd.testing.assert_frame_equal(few.table, many.table[:3])
 
 
+@pytest.mark.parametrize("init", thorough_params(["spectral"], ["graph", "dense"]))
+def test_no_number_depends_on_which_others_are_tried(init):
+    X = np.random.default_rng(5).normal(size=(70, 40))  # nothing is clear: chance decides
+    options = {"init": init, "n_features": 10, "random_state": 0}
+    many = choose_k(X, range(2, 16), **options)
+    for ks_ in ([4], [3, 4, 7], [14], range(2, 8)):
+        few = choose_k(X, ks_, **options)
+        same = many.table[many.table["k"].isin(ks_)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(few.table, same)
+        for k in ks_:
+            np.testing.assert_array_equal(few.labels[k], many.labels[k])
+
+
 def test_without_numbers_all_usual_ones_are_tried():
     found = choose_k(clear(0, 2), init="graph", n_features=12)
     assert list(found.columns["k"]) == list(range(2, 13))

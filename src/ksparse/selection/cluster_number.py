@@ -23,7 +23,7 @@ from ksparse.selection.checks import check_n_jobs, read_arguments
 from ksparse.selection.cluster_result import METHODS, ClusterNumber
 from ksparse.selection.cluster_scores import ClusterScores
 from ksparse.selection.gap import GAP_RULES
-from ksparse.selection.jobs import PartialResultWarning
+from ksparse.selection.jobs import PartialResultWarning, draw_seeds
 from ksparse.selection.recommend import LEVEL, recommend, supported, worst_pair
 from ksparse.selection.separation import Separation, tested
 
@@ -209,17 +209,28 @@ def _fits(
     """Fit and test one number after the other; with `until_missed`, as far as the rule looks."""
     shared = inputs.settings
     extra = shared.n_components - shared.n_clusters
-    most = max(tried[-1] if not until_missed else 1, USUAL_CLUSTERS)
-    run = _Run(prepare(inputs.matrix, max(1, most + extra), rng, starts=shared.starts))
+    # What is found for one number does not depend on which others are tried: each begins with the
+    # same random numbers, and how many singular vectors there are depends on this number alone.
+    most, seed = USUAL_CLUSTERS, draw_seeds(rng, 1)[0]
+
+    def prepared() -> Prepared:
+        own = np.random.RandomState(seed)
+        return prepare(inputs.matrix, max(1, most + extra), own, starts=shared.starts)
+
+    while most < tried[0]:
+        most *= 2
+    run = _Run(prepared())
     total = None if until_missed else len(tried)
     with progress_bar(total, "numbers of clusters", verbose) as bar:
         try:
             for k in tried:
                 if k > most:  # beyond what is usual: more singular vectors
-                    most = 2 * k
-                    run.prepared = prepare(inputs.matrix, most + extra, rng, starts=shared.starts)
+                    while most < k:
+                        most *= 2
+                    run.prepared = prepared()
                 settings = replace(shared, n_clusters=k, n_components=max(1, k + extra))
-                run.add(k, settings, fit_prepared(run.prepared, settings, rng).fit, inputs)
+                own = np.random.RandomState(seed)
+                run.add(k, settings, fit_prepared(run.prepared, settings, own).fit, inputs)
                 bar.update()
                 if until_missed and k >= USUAL_CLUSTERS and run.n_misses >= MISSES:
                     break
