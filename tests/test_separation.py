@@ -290,6 +290,16 @@ def test_clusters_of_ksparse_are_tested_on_the_data_they_were_found_in():
     np.testing.assert_allclose(found.p_values, expected.p_values)
 
 
+def test_columns_with_fewer_than_two_groups_are_named():
+    adata = anndata.AnnData(np.random.default_rng(0).normal(size=(20, 10)))
+    adata.obs["one"] = "a"
+    adata.obs["none"] = np.nan
+    with pytest.raises(ValueError, match="groupby='one' has one group of cells: two are needed"):
+        ks.tl.separation(adata, "one")
+    with pytest.raises(ValueError, match="groupby='none' has no groups of cells"):
+        ks.tl.separation(adata, "none")
+
+
 def test_results_are_shown_as_a_sentence_and_a_table():
     X, labels, _ = make_clusters(0)
     found = separation(X, labels)

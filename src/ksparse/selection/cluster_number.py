@@ -16,11 +16,11 @@ from ksparse._progress import progress_bar
 from ksparse.core.alternation import Fit
 from ksparse.core.y_step import order_by_size
 from ksparse.matrix.sources import count_distinct_rows
-from ksparse.params import Inputs, check_integer, check_listed, check_seed
+from ksparse.params import DEFAULTS, Inputs, check_integer, check_listed, check_seed
 from ksparse.search.fit import Prepared, fit_prepared, prepare
 from ksparse.search.settings import Settings
 from ksparse.selection.checks import check_n_jobs, read_arguments
-from ksparse.selection.cluster_result import METHODS, ClusterNumber
+from ksparse.selection.cluster_result import METHODS, ClusterNumber, words_of
 from ksparse.selection.cluster_scores import ClusterScores
 from ksparse.selection.gap import GAP_RULES
 from ksparse.selection.jobs import PartialResultWarning, draw_seeds
@@ -154,8 +154,11 @@ def choose_k(
     )  # fmt: skip
     best = recommend(run.ks, run.p_worst)
     labels = {k: scores.labels(fit) for k, fit in zip(run.ks, run.fits, strict=True)}
+    more = {"n_features": n_features, "init": init, **options, "random_state": random_state}
+    words = words_of(more, DEFAULTS)
+    calls = f"KSparse({{k}}{words}).fit(X)", f"choose_k(X{words})"
     return ClusterNumber(
-        best.k, (best.low, best.high), columns | extra, choices, labels, run.separations
+        best.k, (best.low, best.high), columns | extra, choices, labels, run.separations, calls
     )
 
 
