@@ -22,8 +22,11 @@ matplotlib.use("Agg")
 
 
 def one_population(kind, seed):
-    """Samples of one population: noise, or noise and continuous factors."""
+    """Samples of one population: noise, noise and continuous factors, or simulated cells."""
     rng = np.random.default_rng(seed)
+    if kind == "cells":
+        counts = ks.simulate.simulate_counts(250, 300, 1, random_state=seed).counts
+        return ks.normalise.log_normalise(counts).toarray()
     if kind == "wide noise":
         return rng.normal(size=(100, 3000))
     if kind == "noise":
@@ -43,14 +46,14 @@ def cut(X, k, seed):
     return KMeans(k, n_init=2, random_state=seed).fit_predict(scores)
 
 
-KINDS = ("wide noise", "noise", "Gaussian factors", "line", "square")
+KINDS = ("wide noise", "noise", "Gaussian factors", "line", "square", "cells")
 
 
 @pytest.mark.parametrize(
     ("kind", "k", "n_runs"),
     [
         *(("square" if k == 2 else "line", k, 4) for k in (2, 5)),
-        *(pytest.param(kind, k, 25, marks=pytest.mark.thorough) for kind in KINDS for k in (2, 4)),
+        *(pytest.param(kind, k, 100, marks=pytest.mark.thorough) for kind in KINDS for k in (2, 4)),
     ],
 )
 def test_one_population_is_rarely_separated(kind, k, n_runs):
@@ -70,6 +73,47 @@ def test_false_positives_are_at_most_seven_percent():
         X = one_population("square", seed)
         false += separation(X, cut(X, 2, seed), n_splits=2).p_values[0, 1] <= 0.05
     assert false <= 0.07 * n_runs
+
+
+def false_positives(X, n_runs):
+    """How many of so many draws of 80 % of the samples, cut in 2, 3 and 5, have a separated pair."""
+    X = X[:, np.flatnonzero(np.asarray((X != 0).sum(axis=0)).ravel() >= 5)]
+    false = 0
+    for seed in range(n_runs):
+        rows = np.random.default_rng(seed).permutation(X.shape[0])[: int(0.8 * X.shape[0])]
+        k, part = (2, 3, 5)[seed % 3], X[np.sort(rows)]
+        found = separation(part, cut(part.toarray(), k, seed), n_splits=2)
+        false += bool((found.adjusted[np.triu_indices(k, 1)] <= 0.05).any())
+    return false
+
+
+# 200 runs for each set. Day 7 of Klein is two populations: cells with few molecules are apart.
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("file", "group", "least_count", "n_runs"),
+    [
+        *(("klein_subset1000_900g", day, 0, 50) for day in ("d0", "d2", "d4")),
+        ("klein_subset1000_900g", "d7", 4000, 50),
+        *(("mix_sc_celseq2_5cl", line, 0, 40)
+          for line in ("A549", "H1975", "H2228", "H838", "HCC827")),
+    ],
+)  # fmt: skip
+def test_real_cells_of_one_kind_are_rarely_separated(data_folder, file, group, least_count, n_runs):
+    data = anndata.read_h5ad(data_folder / f"{file}.h5ad")
+    counts = sp.csr_array(data.X)[np.flatnonzero(data.obs["label"].astype(str) == group)]
+    counts = counts[np.flatnonzero(counts.sum(axis=1) >= least_count)]
+    assert false_positives(ks.normalise.log_normalise(counts), n_runs) <= 0.07 * n_runs
+
+
+@pytest.mark.thorough
+def test_a_day_whose_cells_differ_in_depth_falls_in_two(data_folder):
+    data = anndata.read_h5ad(data_folder / "klein_subset1000_900g.h5ad")
+    counts = sp.csr_array(data.X)[np.flatnonzero(data.obs["label"].astype(str) == "d7")]
+    X = ks.normalise.log_normalise(counts)
+    labels = ks.KSparse(2, init="graph", random_state=0).fit_predict(X)
+    assert separation(X, labels).p_values[0, 1] < 0.001
+    depth = np.asarray(counts.sum(axis=1)).ravel()
+    assert np.median(depth[labels == 0]) > 2 * np.median(depth[labels == 1])
 
 
 @pytest.mark.thorough
