@@ -76,7 +76,7 @@ def test_false_positives_are_at_most_seven_percent():
 
 
 def false_positives(X, n_runs):
-    """How many of so many draws of 80 % of the samples, cut in 2, 3 and 5, have a separated pair."""
+    """How many of so many draws of 80 %, cut in 2, 3 and 5 clusters, have a separated pair."""
     X = X[:, np.flatnonzero(np.asarray((X != 0).sum(axis=0)).ravel() >= 5)]
     false = 0
     for seed in range(n_runs):
