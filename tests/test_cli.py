@@ -319,14 +319,24 @@ def test_choose_k_recommends_a_number_and_the_next_command(cells, tmp_path, caps
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == tried
 
 
+def test_too_large_numbers_have_a_next_command(cells, tmp_path, capsys):
+    words = ["choose-k", cells, "-k", "9,10", "--genes", 12, "-o", tmp_path / "out"]
+    assert run(*words) == 0
+    printed = capsys.readouterr().out
+    assert "k = 9 is too many" in printed
+    assert f"Next: ksparse choose-k {cells} --genes 12 " in printed
+
+
 @pytest.mark.thorough
 def test_run_takes_the_number_that_choose_k_recommends(cells, tmp_path, capsys):
     assert run("run", cells, "-k", "auto", "--genes", 12, "-o", tmp_path / "out") == 0
     account = json.loads((tmp_path / "out" / "run.json").read_text())
     k = account["parameters"]["n_clusters"]
     assert k > 1
-    assert f"in {k} clusters of " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"in {k} clusters of " in printed
     assert account["notes"][0].startswith(f"k = {k}: ")
+    assert printed.startswith(account["notes"][0])
     assert "-k auto" in account["command"]
 
 

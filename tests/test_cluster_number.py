@@ -93,7 +93,7 @@ def test_the_table_has_all_methods_with_their_errors(found):
     assert found.interval == (3, 3)
     assert found.sentence.startswith("k = 3: all 3 pairs of clusters are separated (p <= ")
     assert found.sentence in str(found)
-    assert found.next_step == "KSparse(3).fit(X)"
+    assert found.next_step == "KSparse(3, init='graph', random_state=0).fit(X)"
     assert found.separations[3].sentence == "All 3 clusters are separated from each other."
     assert "\n" not in repr(found)
     assert "<table" in found._repr_html_()
@@ -105,6 +105,19 @@ def test_larger_numbers_make_no_difference(found):
     many = choose_k(clear(0, 3), range(2, 8), init="graph", random_state=0)
     assert few.recommended == many.recommended == found.recommended
     pd.testing.assert_frame_equal(few.table, many.table[:3])
+
+
+@pytest.mark.parametrize("init", thorough_params(["spectral"], ["graph", "dense"]))
+def test_no_number_depends_on_which_others_are_tried(init):
+    X = np.random.default_rng(5).normal(size=(70, 40))  # nothing is clear: chance decides
+    options = {"init": init, "n_features": 10, "random_state": 0}
+    many = choose_k(X, range(2, 16), **options)
+    for ks_ in ([4], [3, 4, 7], [14], range(2, 8)):
+        few = choose_k(X, ks_, **options)
+        same = many.table[many.table["k"].isin(ks_)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(few.table, same)
+        for k in ks_:
+            np.testing.assert_array_equal(few.labels[k], many.labels[k])
 
 
 def test_without_numbers_all_usual_ones_are_tried():
@@ -153,6 +166,15 @@ def test_the_gap_of_clusters_is_largest_at_their_number():
     assert gap.argmax() == 3
     assert (error > 0).all()
     assert first_max(gap, error) == 3
+
+
+def test_the_next_step_has_what_was_given_and_no_arrays():
+    X = clear(0, 2)
+    costs = np.ones(X.shape[1])
+    found = choose_k(X, [2], init=["graph"], feature_weights=costs, scale=True)
+    assert found.next_step == "KSparse(2, init=['graph'], scale=True).fit(X)"
+    assert choose_k(X, [9, 10], init="graph").next_step == "choose_k(X, init='graph')"
+    assert choose_k(np.ones((20, 3))).next_step == "nothing to cluster"
 
 
 def test_labels_may_be_the_start_of_a_single_number():
@@ -214,6 +236,7 @@ def test_the_rules_of_the_gap_by_hand(gap, error, by_tibshirani, by_first_max):
         ([2, 60], {}, ValueError, "ks contains 60, which should be <= 45"),
         ([2], {"methods": "gap"}, TypeError, "methods='gap' must be a sequence"),
         ([2], {"methods": ["elbow"]}, ValueError, "methods contains 'elbow'"),
+        ([2], {"n_clusters": 3}, ValueError, "can be given here; choose from n_features"),
         ([2], {"gap_rule": "last"}, ValueError, "gap_rule='last' is unknown"),
         ([2], {"n_references": 1}, ValueError, "n_references=1 must be at least 2"),
         ([2], {"n_halvings": 0}, ValueError, "n_halvings=0"),
@@ -271,3 +294,8 @@ def test_numbers_for_anndata_are_those_of_the_array():
     pd.testing.assert_frame_equal(number.table, again.table)
     assert adata.uns["ksparse_choose_k"]["recommended"] == number.recommended == 3
     assert adata.uns["ksparse_choose_k"]["sentence"] == number.sentence
+    before, *words = number.next_step.removesuffix(")").split(", ")
+    assert before == "ksparse.tl.ksparse(adata"
+    assert {"3", "n_features=20", "init='graph'", "normalize='log1p'", "random_state=0"} == {*words}
+    eval(number.next_step, {"ksparse": ks, "adata": adata})  # it can be called as it is
+    assert adata.obs["ksparse"].nunique() == 3

@@ -19,8 +19,8 @@ from ksparse import tree
 from ksparse.cli import main
 from ksparse.report import write_report
 from ksparse.scverse.trees import write_tree
+from ksparse.selection.tree_nodes import FEW, NOT_SEPARATED, TreeNodes
 from ksparse.selection.tree_plot import draw, lay_out
-from ksparse.selection.tree_result import FEW, NOT_SEPARATED, TreeNodes
 from ksparse.simulate import log_normalise, simulate_counts
 
 matplotlib.use("Agg")

@@ -153,6 +153,9 @@ def choose_k_command(**options: Any) -> None:
         more = ["-k", result.recommended, "--genes", options["genes"], *source.words()]
         more += ["-o", "results"]
         say(f"Next: {command_line('run', [source.path], more)}")
+    elif result.recommended is None:  # all that were tried are too many
+        more = ["--genes", options["genes"], *source.words(), "-o", "numbers"]
+        say(f"Next: {command_line('choose-k', [source.path], more)}")
 
 
 def choose_number(
@@ -178,6 +181,7 @@ def choose_number(
         )  # fmt: skip
     opened.notes.append(number.sentence)
     steps.log(number.sentence)
+    say(number.sentence)
     return number.recommended
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from ksparse._errors import InputError, Term
 from ksparse.io.rules import Rule, UnsoundError, check_stored, is_text
 from ksparse.scverse.schema import ANOTHER_KEY, check_adata, field_term, sound
-from ksparse.selection.tree_result import ClusterTree, TreeNodes
+from ksparse.selection.tree_nodes import TreeNodes
+from ksparse.selection.tree_result import ClusterTree
 
 if TYPE_CHECKING:
     from anndata import AnnData

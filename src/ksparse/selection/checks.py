@@ -28,8 +28,9 @@ def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:
     """Return all parameters of `KSparse`, from those that a function was given."""
     unknown = [name for name in options if name not in PARAMETERS or name in given]
     if unknown:
-        near = get_close_matches(unknown[0], PARAMETERS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(PARAMETERS)}."
+        possible = [name for name in PARAMETERS if name != unknown[0]]
+        near = get_close_matches(unknown[0], possible, n=1) if unknown[0] not in given else []
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(possible)}."
         raise InputError(f"{unknown[0]!r} is no parameter that can be given here; {hint}")
     return DEFAULTS | dict(options) | given
 

@@ -16,14 +16,14 @@ from ksparse._progress import progress_bar
 from ksparse.core.alternation import Fit
 from ksparse.core.y_step import order_by_size
 from ksparse.matrix.sources import count_distinct_rows
-from ksparse.params import Inputs, check_integer, check_listed, check_seed
+from ksparse.params import DEFAULTS, Inputs, check_integer, check_listed, check_seed
 from ksparse.search.fit import Prepared, fit_prepared, prepare
 from ksparse.search.settings import Settings
 from ksparse.selection.checks import check_n_jobs, read_arguments
-from ksparse.selection.cluster_result import METHODS, ClusterNumber
+from ksparse.selection.cluster_result import METHODS, ClusterNumber, words_of
 from ksparse.selection.cluster_scores import ClusterScores
 from ksparse.selection.gap import GAP_RULES
-from ksparse.selection.jobs import PartialResultWarning
+from ksparse.selection.jobs import PartialResultWarning, draw_seeds
 from ksparse.selection.recommend import LEVEL, recommend, supported, worst_pair
 from ksparse.selection.separation import Separation, tested
 
@@ -154,8 +154,11 @@ def choose_k(
     )  # fmt: skip
     best = recommend(run.ks, run.p_worst)
     labels = {k: scores.labels(fit) for k, fit in zip(run.ks, run.fits, strict=True)}
+    more = {"n_features": n_features, "init": init, **options, "random_state": random_state}
+    words = words_of(more, DEFAULTS)
+    calls = f"KSparse({{k}}{words}).fit(X)", f"choose_k(X{words})"
     return ClusterNumber(
-        best.k, (best.low, best.high), columns | extra, choices, labels, run.separations
+        best.k, (best.low, best.high), columns | extra, choices, labels, run.separations, calls
     )
 
 
@@ -209,17 +212,28 @@ def _fits(
     """Fit and test one number after the other; with `until_missed`, as far as the rule looks."""
     shared = inputs.settings
     extra = shared.n_components - shared.n_clusters
-    most = max(tried[-1] if not until_missed else 1, USUAL_CLUSTERS)
-    run = _Run(prepare(inputs.matrix, max(1, most + extra), rng, starts=shared.starts))
+    # What is found for one number does not depend on which others are tried: each begins with the
+    # same random numbers, and how many singular vectors there are depends on this number alone.
+    most, seed = USUAL_CLUSTERS, draw_seeds(rng, 1)[0]
+
+    def prepared() -> Prepared:
+        own = np.random.RandomState(seed)
+        return prepare(inputs.matrix, max(1, most + extra), own, starts=shared.starts)
+
+    while most < tried[0]:
+        most *= 2
+    run = _Run(prepared())
     total = None if until_missed else len(tried)
     with progress_bar(total, "numbers of clusters", verbose) as bar:
         try:
             for k in tried:
                 if k > most:  # beyond what is usual: more singular vectors
-                    most = 2 * k
-                    run.prepared = prepare(inputs.matrix, most + extra, rng, starts=shared.starts)
+                    while most < k:
+                        most *= 2
+                    run.prepared = prepared()
                 settings = replace(shared, n_clusters=k, n_components=max(1, k + extra))
-                run.add(k, settings, fit_prepared(run.prepared, settings, rng).fit, inputs)
+                own = np.random.RandomState(seed)
+                run.add(k, settings, fit_prepared(run.prepared, settings, own).fit, inputs)
                 bar.update()
                 if until_missed and k >= USUAL_CLUSTERS and run.n_misses >= MISSES:
                     break
@@ -242,7 +256,7 @@ def _columns(run: _Run) -> dict[str, NDArray[Any]]:
             rows.append((np.nan, "", 1))
             continue
         p, one, other = worst_pair(run.separations[k])
-        rows.append((p, f"{one} and {other}", len(run.separations[k].groups)))
+        rows.append((p, f"{one} and {other}", run.separations[k].n_separated))
     p_values, pairs, groups = zip(*rows, strict=True) if rows else ((), (), ())
     return {
         "k": np.array(run.ks, dtype=np.intp),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,21 @@ from ksparse._tables import as_table, render
 from ksparse.selection.recommend import LENIENT, LEVEL, worst_pair
 from ksparse.selection.separation import Separation
 
-__all__ = ["METHODS", "ClusterNumber"]
+__all__ = ["METHODS", "ClusterNumber", "words_of"]
 
 METHODS = ("gap", "silhouette", "agreement", "stability")
+
+
+def words_of(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Return ", name=value" of the arguments that differ from their defaults; none of arrays."""
+    plain = {name: value for name, value in given.items() if _is_plain(value)}
+    return "".join(f", {k}={v!r}" for k, v in plain.items() if v != defaults.get(k))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int | float)
 
 
 @dataclass(frozen=True)
@@ -33,14 +46,17 @@ class ClusterNumber:
     columns : dict of ndarray
         One entry per k: k, n_features, p_separation (of the two clusters that are least
         separated), least_separated (their names), n_separated (the number of groups of
-        clusters that are separated from all others), and for each method that was asked for
-        its value, with standard errors (``_se``) where there are any; NaN where there is none.
+        clusters that are separated from all others; clusters with too few samples to tell are
+        not counted), and for each method that was asked for its value, with standard errors
+        (``_se``) where there are any; NaN where there is none.
     choices : dict
         The k that each of these methods would choose by itself.
     labels : dict of ndarray
         The clusters for each k, numbered by decreasing size.
     separations : dict of Separation
         The test of all pairs of clusters for each k >= 2.
+    calls : tuple of str
+        What clusters in a number of clusters, which "{k}" stands for, and what tries other numbers.
     """
 
     recommended: int | None
@@ -49,6 +65,7 @@ class ClusterNumber:
     choices: dict[str, int]
     labels: dict[int, NDArray[np.int32]]
     separations: dict[int, Separation] = field(repr=False)
+    calls: tuple[str, str] = field(default=("KSparse({k}).fit(X)", "choose_k(X)"), repr=False)
 
     @property
     def table(self) -> Any:
@@ -89,10 +106,11 @@ class ClusterNumber:
 
     @property
     def next_step(self) -> str:
-        """The call that fits this number of clusters."""
+        """The call that finds this number of clusters, with the arguments that were given here."""
+        fit, choose = self.calls
         if self.recommended is None or self.recommended == 1:
-            return "nothing to cluster" if self.recommended else "choose_k(X)"
-        return f"KSparse({self.recommended}).fit(X)"
+            return "nothing to cluster" if self.recommended else choose
+        return fit.replace("{k}", str(self.recommended), 1)
 
     def __str__(self) -> str:
         return f"{render(self.columns)}\n{self.sentence}\nNext: {self.next_step}"

@@ -121,6 +121,12 @@ class Separation:
         return tuple(np.array(self.clusters, dtype=object)[(unclear & smaller).any(axis=1)])
 
     @property
+    def n_separated(self) -> int:
+        """The number of groups, those not counted whose clusters have too few samples to tell."""
+        few = set(self.too_few)
+        return max(sum(not few.issuperset(group) for group in self.groups), 1)
+
+    @property
     def sentence(self) -> str:
         """What was found, in plain words."""
         k, groups = len(self.clusters), [group for group in self.groups if len(group) > 1]
@@ -358,11 +364,12 @@ def verdicts_of(adjusted: Floats, sizes: Ints, level: float) -> NDArray[np.str_]
     """Return the verdict about each pair.
 
     A window has about half of a cluster's samples: where not even an empty valley beside so many
-    would be significant, after the correction, there are too few to tell.
+    would be significant in several splits, after the correction for the pairs that are tested,
+    there are too few to tell.
     """
-    k = sizes.size
-    n_pairs = max(k * (k - 1) // 2, 1)
-    enough = 2 * np.log2(n_pairs / level)
+    k, n_tested = sizes.size, int(np.count_nonzero(sizes >= N_FOLDS))
+    n_pairs = max(n_tested * (n_tested - 1) // 2, 1)
+    enough = 2 * np.log2(np.exp(1.0) * n_pairs / level)
     verdicts = np.full((k, k), UNSEPARATED, dtype=f"<U{len(TOO_FEW)}")
     verdicts[np.minimum(sizes[:, None], sizes) < enough] = TOO_FEW
     verdicts[adjusted <= level] = SEPARATE

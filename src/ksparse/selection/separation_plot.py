@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,12 @@ def _draw_tree(ax: Any, result: Any) -> list[int]:
 
     names = list(result.clusters)
     tree = linkage(squareform(_distances(result), checks=False), "average")
-    drawn = dendrogram(
-        tree, ax=ax, orientation="left", labels=names, color_threshold=0,
-        above_threshold_color=LINE,
-    )  # fmt: skip
+    with warnings.catch_warnings():  # of limits that are equal, where there is no valley at all
+        warnings.simplefilter("ignore", UserWarning)
+        drawn = dendrogram(
+            tree, ax=ax, orientation="left", labels=names, color_threshold=0,
+            above_threshold_color=LINE,
+        )  # fmt: skip
     ax.set_xlim(1.02, 0.0)
     ax.set_xlabel("depth of the valley")
     ax.spines[["top", "left", "right"]].set_visible(False)

@@ -15,7 +15,8 @@ from ksparse.matrix import Ints
 from ksparse.params import check_integer, check_seed, is_number
 from ksparse.selection.checks import read_arguments
 from ksparse.selection.jobs import draw_seeds
-from ksparse.selection.tree_result import ClusterTree, TreeNodes
+from ksparse.selection.tree_nodes import TreeNodes
+from ksparse.selection.tree_result import ClusterTree
 from ksparse.selection.tree_split import (
     Groups,
     Growth,

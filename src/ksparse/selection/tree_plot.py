@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ksparse._errors import InputError
 from ksparse._plotting import cluster_colours, need_matplotlib
-from ksparse.selection.tree_result import FEW, NOT_SEPARATED, TreeNodes, short_p
+from ksparse.selection.tree_nodes import FEW, NOT_SEPARATED, TreeNodes, short_p
 
 __all__ = ["Branch", "Layout", "draw", "lay_out"]
 

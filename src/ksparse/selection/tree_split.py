@@ -19,7 +19,7 @@ from ksparse.matrix.sources import count_distinct_rows, is_stored, select_rows
 from ksparse.search.fit import fit_prepared, prepare
 from ksparse.search.settings import Settings
 from ksparse.selection.separation import tested
-from ksparse.selection.tree_result import EQUAL, FEW, NOT_SEPARATED
+from ksparse.selection.tree_nodes import EQUAL, FEW, NOT_SEPARATED
 from ksparse.selection.valley import N_FOLDS
 
 __all__ = [
@@ -152,7 +152,7 @@ def examine(growth: Growth, matrix: Matrix) -> Examined:
             return fitter.examined(group[fit.labels], between, correction, "")
     best = min(_worst(fit.p_values) for fit in fits)
     pair = fitter.examined(fits[0].labels, fits[0].p_values, correction, NOT_SEPARATED)
-    return pair._replace(p_value=min(best * correction, 1.0))
+    return Examined(min(best * correction, 1.0), pair.why, pair.groups)
 
 
 def _fits(fitter: _Fitter, bound: float) -> list[_Fitted]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ksparse._errors import InputError, Term
+from ksparse.params import DEFAULTS
 from ksparse.scverse.expression import check_gene_names, read_expression, selected_columns
 from ksparse.scverse.labels import group_order, label_column, part_of
 from ksparse.scverse.restriction import read_restriction
@@ -19,6 +22,7 @@ from ksparse.scverse.separations import (
 )
 from ksparse.selection.cluster_number import ClusterNumber
 from ksparse.selection.cluster_number import choose_k as choose_number
+from ksparse.selection.cluster_result import words_of
 from ksparse.selection.separation import Separation
 from ksparse.selection.separation import separation as test_separation
 
@@ -95,6 +99,11 @@ def separation(
     )  # fmt: skip
     # As numbers in the order of the groups, which the pairs then have, too.
     order = group_order(adata, groupby)
+    if len(order) < 2:
+        count = "one group" if order else "no groups"
+        raise InputError(
+            Term("groupby", groupby), f" has {count} of cells: two are needed to be compared."
+        )
     place = {group: number for number, group in enumerate(order)}
     codes = np.full(labels.size, np.nan)
     codes[known] = [place[group] for group in labels[known]]
@@ -171,5 +180,11 @@ def choose_k(
     number = choose_number(
         X, ks, methods=methods, random_state=random_state, verbose=verbose, **options
     )
+    where = {"layer": layer, "mask_var": mask_var, "normalize": normalize,
+             "restrict_to": restrict_to}  # fmt: skip
+    own = {name: value for name, value in options.items() if name in DEFAULTS}
+    words = words_of({**own, **where, "random_state": random_state}, DEFAULTS)
+    calls = f"ksparse.tl.ksparse(adata, {{k}}{words})", f"ksparse.tl.choose_k(adata{words})"
+    number = replace(number, calls=calls)
     write_number(adata, key_added, number)
     return number
