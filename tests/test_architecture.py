@@ -25,9 +25,10 @@ SEARCH = {*NUMERICS, "starts", "search"}
 SELECTION = {*SEARCH, "params", "metrics", "_progress", "_tables", "_plotting"}
 IO = {*SEARCH, "params", "_progress"}
 ESTIMATOR = {
-    *SEARCH, "params", "selection", "presets", "prediction", "unsure", "batched", "io",
+    *SEARCH, "params", "selection", "presets", "prediction", "unsure", "batched", "fitting",
+    "io",
 }  # fmt: skip
-PANEL = {*SELECTION, "selection", "estimator", "prediction"}
+PANEL = {*SELECTION, "selection", "estimator", "fitting"}
 SCVERSE = {*ESTIMATOR, *PANEL, "panel", "normalise"}
 SHELLS = {*SCVERSE, "scverse"}
 ALLOWED = {
@@ -52,6 +53,7 @@ ALLOWED = {
     "unsure": {*SEARCH, "params"},
     "batched": {*SEARCH, "params"},
     "prediction": {*NUMERICS, "params", "unsure", "batched", "io"},
+    "fitting": {*SEARCH, "params", "selection", "io"},
     "estimator": ESTIMATOR,
     "loading": {"estimator", "io"},
     "balls": {"core"},

@@ -465,7 +465,7 @@ def test_samples_without_weight_do_not_count_as_distinct():
     data[:20] = data[0]
     weights = np.append(np.ones(21), np.zeros(9))
     with pytest.warns(ConvergenceWarning, match="X has 2 distinct samples"):
-        fitted = model().fit(data, sample_weight=weights)
+        fitted = model(min_cluster_size=1).fit(data, sample_weight=weights)
     assert len(fitted.centroids_) == 2
     assert fitted.labels_.shape == (30,)
 

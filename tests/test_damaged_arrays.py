@@ -169,8 +169,9 @@ COUNTS = {
         n(3), n_features=n(6), n_components=n(7), n_init=n(3), max_loops=n(9), max_labels=n(2),
         solver_max_iter=n(100), random_state=0,
     ).fit(X).labels_,
-    "many clusters": lambda n: KSparse(n(25), n_features=n(6), random_state=0).fit(
-        np.vstack([X, X + 1, X + 2, X + 3])).labels_,
+    "many clusters": lambda n: KSparse(
+        n(25), n_features=n(6), min_cluster_size=n(1), random_state=0,
+    ).fit(np.vstack([X, X + 1, X + 2, X + 3])).labels_,
     "feature_path": lambda n: ks.feature_path(
         X, n(3), n_features=[n(4), n(8)], random_state=0).labels,
     "choose_k": lambda n: [*ks.choose_k(

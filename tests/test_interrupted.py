@@ -89,7 +89,7 @@ def test_a_process_is_stopped_while_it_starts(cells, tmp_path, number, code, see
     ("number", "where"),
     crossed(
         [signal.SIGINT, signal.SIGTERM],
-        ["ksparse.estimator.fit_prepared", "ksparse.cli._jobs.write_json"],
+        ["ksparse.fitting.fit_prepared", "ksparse.cli._jobs.write_json"],
     ),
 )
 def test_a_signal_is_not_lost_where_its_exception_is(

@@ -313,7 +313,7 @@ def test_clusters_that_are_too_small_are_in_every_set_and_counted():
 def test_a_cluster_of_one_sample_and_equal_samples():
     X = np.vstack([np.repeat(np.eye(3, 12), 15, axis=0) * 5, -9 * np.ones((1, 12))])
     model = KSparse(4, n_features=4, init=np.repeat(range(4), [15, 15, 15, 1]), max_loops=1,
-                    random_state=0).fit(X)  # fmt: skip
+                    min_cluster_size=1, random_state=0).fit(X)  # fmt: skip
     p = model.calibrate(X).predict_p_values(np.vstack([X, X[:1] + 1]))
     assert np.isfinite(p).all()
     assert (p[np.arange(46), model.labels_] > LEVEL).all()

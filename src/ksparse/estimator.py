@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from os import PathLike
 from typing import Any, Self
 
@@ -10,15 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import ClassifierTags, check_random_state
+from sklearn.utils import ClassifierTags
 
-from ksparse._errors import InputError, Term
-from ksparse.matrix.sources import n_passes
-from ksparse.params import DEFAULTS, Inputs, is_auto, read_inputs
-from ksparse.prediction import DataMixin, PredictionMixin, warn_unmet
+from ksparse.fitting import DataMixin, FitMixin
+from ksparse.prediction import PredictionMixin
 from ksparse.presets import PresetMixin
-from ksparse.search.feature_count import SEED
-from ksparse.search.fit import Labelled, Observer, SearchResult, fit_prepared, label_all, prepare
 
 __all__ = ["KSparse"]
 
@@ -26,7 +21,8 @@ Array = NDArray[Any]
 
 
 class KSparse(
-    DataMixin, PresetMixin, PredictionMixin, SelectorMixin, ClusterMixin, BaseEstimator  # type: ignore[misc]
+    FitMixin, DataMixin, PresetMixin, PredictionMixin,
+    SelectorMixin, ClusterMixin, BaseEstimator,  # type: ignore[misc]
 ):  # fmt: skip
     """Clustering with feature selection by k-sparse.
 
@@ -41,9 +37,9 @@ class KSparse(
         two clusters are separated; that takes about as long as one fit for every number tried.
     n_features : int, float or "auto", default="auto"
         How many features to select: exactly that many, or a fraction of all. "auto" takes
-        the smallest number (of a grid up to 400) that explains the clusters of the first
-        start about as well as any does: 95 % of the best share of the targets on held-out
-        samples. `ksparse.feature_path` shows the whole curve.
+        the smallest number (of a grid up to 400) that explains the clusters of a start (the one
+        whose clusters are explained best) about as well as any does: 95 % of the best share of
+        the targets on held-out samples. `ksparse.feature_path` shows the whole curve.
     eta : float, optional
         Radius of the l1 ball, in the paper's units (data divided by their largest singular
         value). Give this or `n_features`, not both.
@@ -51,12 +47,13 @@ class KSparse(
         Dimension of the projection; k + 4 by default, as in the paper.
     init : str, array-like or list of these, default="auto"
         Where to start: "spectral", "pca", "graph" (communities of the nearest-neighbour
-        graph), "spectral_kernel" (the full kernel, for checking), any of these followed by
-        "+dense" (converged with all features first), or one label per sample. With a list
+        graph), "divisive" (split in two again and again, which finds rare clusters),
+        "spectral_kernel" (the full kernel, for checking), any of these followed by "+dense"
+        (converged with all features first), or one label per sample. With a list
         all are tried and the one whose clusters stay apart best on held-out samples is
         kept (an earlier one, if the difference is within one standard error, or if its
-        features explain its clusters better). "auto" tries "graph+dense", "spectral+dense"
-        and "graph", from random numbers of their own: they depend on the data alone.
+        features explain its clusters better). "auto" tries "divisive", "graph+dense" and
+        "spectral+dense", from random numbers of their own: they depend on the data alone.
     selector : {"auto", "l1", "forward"}, default="auto"
         How `n_features` features are chosen. "l1" finds the radius of the ball at which exactly
         that many have weights. "forward" finds the clusters with as many features as they need
@@ -80,6 +77,9 @@ class KSparse(
         usual, how near to their own; the latter tends to cut large clusters in two.
     max_loops : int, default=10
         Largest number of loops of the alternation.
+    min_cluster_size : int, default=5
+        Smallest cluster (or a quarter of the mean size, if that is less). Samples of smaller ones
+        are set apart, and the others clustered again: see `outlying_`. 1: nothing is.
     tol : float or None, default=0.01
         Stop when labels (1 - ARI) change by no more than this in a loop, and the selected
         features by no more than five times this share. None always runs `max_loops`.
@@ -91,9 +91,10 @@ class KSparse(
         Cost of each feature in the l1 norm. 0: always allowed, infinity: never selected.
     ridge : float, default=0.3
         Ridge of the relaxed projection, relative to the mean variance of the features.
-    targets : {"embedding", "projection"}, default="embedding"
-        Where the centroids that W aims at are taken: in the spectral embedding, which
-        keeps their scale, or in the projection, as in the paper, where they shrink.
+    targets : {"balanced", "embedding", "projection"}, default="balanced"
+        What W aims at: one axis for each cluster, all clusters counting the same, so that rare
+        ones have features, too; or centroids, in the spectral embedding, which keeps their scale,
+        or in the projection, as in the paper, where they shrink.
     solver_tol : float, default=1e-4
         Gap at which the W-step counts as solved, relative to half the squared targets.
     solver_max_iter : int, optional
@@ -136,6 +137,12 @@ class KSparse(
         The class of each cluster, None for new ones. Only with `known_labels` (see `fit`).
     batches_, batch_means_, batch_mixing_, batch_support_
         What is known about batches, only with `groups`; see `batch_table` and docs/batches.md.
+    outlying_ : ndarray of int
+        Samples that would be a cluster of fewer than `min_cluster_size`: they have no part in the
+        fit, and the label of the nearest cluster.
+    unmarked_ : ndarray of int
+        Clusters that no selected feature marks: none has another mean in them than in every other
+        cluster (t-tests with the variance within clusters, level 5 % for all of them).
     memberships_ : ndarray of 0 and 1, samples x clusters
         All labels of each sample. Only with ``max_labels > 1``, as are the next two.
     membership_log_odds_ : ndarray, one per sample
@@ -222,12 +229,13 @@ class KSparse(
         n_init: int = 5,
         kmeans_criterion: str = "margin",
         max_loops: int = 10,
+        min_cluster_size: int = 5,
         tol: float | None = 0.01,
         center: bool = True,
         scale: bool = False,
         feature_weights: ArrayLike | None = None,
         ridge: float = 0.3,
-        targets: str = "embedding",
+        targets: str = "balanced",
         solver_tol: float = 1e-4,
         solver_max_iter: int | None = None,
         threshold: float = 0.0,
@@ -242,6 +250,7 @@ class KSparse(
         self.n_components, self.init, self.selector = n_components, init, selector
         self.solver, self.ball, self.relax, self.n_init = solver, ball, relax, n_init
         self.kmeans_criterion, self.max_loops, self.tol = kmeans_criterion, max_loops, tol
+        self.min_cluster_size = min_cluster_size
         self.center, self.scale, self.feature_weights = center, scale, feature_weights
         self.ridge, self.targets, self.solver_tol = ridge, targets, solver_tol
         self.solver_max_iter, self.threshold = solver_max_iter, threshold
@@ -303,93 +312,7 @@ class KSparse(
         ndarray, samples x components
         """
         X = self._validate(X, reset=True)
-        params = self._with_number(X, sample_weight, known_labels=known_labels, groups=groups)
-        inputs = read_inputs(params, X, sample_weight)
-        if known_labels is not None:
-            from ksparse.search.known import with_known
-
-            inputs = with_known(inputs, known_labels, params["n_clusters"])
-        if groups is not None:
-            inputs = self._with_batches(inputs, groups, self.center)
-        rng = check_random_state(self.random_state)
-        settings, starts = inputs.settings, inputs.settings.starts
-        with self._accompanied(params, inputs, rng) as (observer, rng):
-            # Several starts are compared: then all depends on the data, and nothing on the seed.
-            several = str(self.init) == "auto" or len(starts) > 1
-            own, n = check_random_state(SEED) if several else rng, settings.n_components
-            prepared = prepare(inputs.matrix, n, own, starts=starts, observer=observer)
-            result = fit_prepared(prepared, settings, rng, observer=observer)
-        known = settings.known.every if settings.known else None
-        labelled = label_all(X, inputs.fitted, inputs.weight, prepared.matrix, result.fit, known)
-        self.mean_, self.scale_ = prepared.matrix.mean, prepared.matrix.factor
-        return self._store(inputs, result, labelled, params["n_clusters"])
-
-    def _with_number(self, X: Any, sample_weight: ArrayLike | None, **given: Any) -> dict[str, Any]:
-        """Return the parameters, with a recommended number of clusters instead of "auto"."""
-        params = self.get_params(deep=False)
-        self.__dict__.pop("cluster_number_", None)  # of an earlier fit
-        if not is_auto(self.n_clusters):
-            return params
-        for name, what in (("known_labels", "labels"), ("groups", "batches")):
-            if given[name] is not None:
-                raise InputError(
-                    Term("n_clusters", "auto"), f" knows no {what}: give a number of clusters ",
-                    "with ", Term(name), ".",
-                )  # fmt: skip
-        from ksparse.selection.cluster_number import choose_k
-
-        own = ("n_clusters", "n_components", "checkpoint")
-        options = {name: value for name, value in params.items() if name not in own}
-        self.cluster_number_ = choose_k(X, sample_weight=sample_weight, **options)
-        return params | {"n_clusters": self.cluster_number_.recommended}
-
-    def _accompanied(
-        self, params: dict[str, Any], inputs: Inputs, rng: np.random.RandomState
-    ) -> Any:
-        """Return a context with a progress bar and a checkpoint, where they are asked for."""
-        if self.verbose <= 0 and self.checkpoint is None:
-            return nullcontext((Observer(), rng))
-        from ksparse.io.accompany import accompany
-
-        return accompany(params, inputs, rng)
-
-    def _store(
-        self, inputs: Inputs, result: SearchResult, labelled: Labelled, n_clusters: int
-    ) -> Array:
-        """Set the fitted attributes, clusters in their final order; return the projection."""
-        fit, dtype = result.fit, inputs.X.dtype
-        projection, order = fit.projection, labelled.order
-        k, axes = order.size, np.arange(projection.weights.shape[1])
-        if inputs.settings.targets.axis_per_cluster and axes.size >= k:
-            axes[:k] = order  # every cluster has an axis of its own
-        self.labels_ = labelled.labels.astype(np.int32)
-        for name in ("known_classes_", "calibration_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        if (known := inputs.settings.known) is not None:
-            self.known_classes_ = known.of_clusters(order)
-        self.weights_ = projection.weights[:, axes].astype(dtype)
-        self.l1_weights_ = projection.l1_weights[:, axes].astype(dtype)
-        self.centroids_ = fit.centroids[order][:, axes].astype(dtype)
-        P = labelled.projected[:, axes]
-        n_axes = np.count_nonzero(self.weights_.any(axis=0))  # the others hold no variance
-        self._spread = fit.inertia / (inputs.matrix.total_weight * max(1, int(n_axes)))
-        if self.max_labels > 1:
-            self._store_memberships(P, inputs.weight)
-        self.eta_, self.gap_ = projection.eta, projection.gap
-        self.explained_, self.explained_bound_ = projection.explained
-        certified = not projection.gap > (self.solver_tol or DEFAULTS["solver_tol"])
-        self.converged_ = bool(fit.converged and certified)
-        self.feature_importances_ = np.linalg.norm(self.weights_, axis=1)
-        self.n_features_selected_ = int(np.count_nonzero(self.feature_importances_))
-        self.history_ = {name: np.array(values) for name, values in fit.history.items()}
-        self.cost_history_, self.n_iter_ = self.history_["cost"], len(fit.history["cost"])
-        self.starts_ = result.table
-        self.n_passes_ = n_passes(inputs.X)
-        if projection.tied or k < n_clusters or k == 1 or not self.converged_:
-            warn_unmet(self, n_clusters, projection, fit.converged)
-        if inputs.batches is not None or hasattr(self, "batches_"):
-            self._store_batches(inputs, P)
-        return P.astype(dtype, copy=False)
+        return self._fitted(X, sample_weight, known_labels, groups)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

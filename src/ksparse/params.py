@@ -152,6 +152,7 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     "n_init": (5, _Count(1)),
     "kmeans_criterion": ("margin", _Choice(CRITERIA)),
     "max_loops": (10, _Count(1)),
+    "min_cluster_size": (5, _Count(1)),
     "tol": (0.01, Constraint(
         _or_none(lambda value: is_number(value) and value >= 0), "must be None or a number >= 0"
     )),
@@ -159,7 +160,7 @@ PARAMETERS: dict[str, tuple[Any, Constraint]] = {
     "scale": (False, TRUE_OR_FALSE),
     "feature_weights": (None, ANYTHING),
     "ridge": (0.3, NOT_NEGATIVE),
-    "targets": ("embedding", _Choice(TARGETS)),
+    "targets": ("balanced", _Choice(TARGETS)),
     "solver_tol": (1e-4, NOT_NEGATIVE),
     "solver_max_iter": (None, COUNT_OR_NONE),
     "threshold": (0.0, NOT_NEGATIVE),

@@ -1,34 +1,24 @@
-"""What data fit a model, and what a fitted model does: project, predict, score; save itself."""
+"""What a fitted model does: project, predict, score; save itself."""
 
 from __future__ import annotations
 
-import warnings
-from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ksparse._errors import InputError, InputWarning, Term, warn
 from ksparse.batched import BatchMixin
-from ksparse.core.w_step import Projection
 from ksparse.core.y_step import distances, margins
 from ksparse.matrix import Floats, project_samples
 from ksparse.matrix.bad_data import check_indices
-from ksparse.matrix.sources import check_data, columns_in_memory, is_stored
-from ksparse.params import is_auto
+from ksparse.matrix.sources import columns_in_memory, is_stored
 from ksparse.unsure import UnsureMixin
 
-__all__ = ["DataMixin", "PredictionMixin", "soft_assignment", "warn_unmet"]
+__all__ = ["PredictionMixin", "soft_assignment"]
 
 Array = NDArray[Any]
-
-
-class UnmetWarning(InputWarning, ConvergenceWarning):  # type: ignore[misc]
-    """Something did not converge, or there are fewer clusters than were asked for."""
 
 
 def soft_assignment(square_distances: Floats, spread: float) -> Floats:
@@ -37,95 +27,6 @@ def soft_assignment(square_distances: Floats, spread: float) -> Floats:
     unit = max(2 * spread, np.finfo(np.float64).tiny)
     likelihood = np.exp(-(square_distances - nearest) / unit)
     return likelihood / likelihood.sum(axis=1, keepdims=True)
-
-
-def warn_unmet(model: Any, n_asked: int, projection: Projection, loops_converged: bool) -> None:
-    """Warn about what a fit of `n_asked` clusters was asked for and could not give.
-
-    To be called from two functions below the method that the user called.
-    """
-    tied, features_asked = projection.tied, projection.n_asked
-    n_distinct = len(model.centroids_)
-    if model.tol is not None and model.max_loops > 1 and not loops_converged:
-        _warn_unconverged(
-            "Labels and features did not converge in ", Term("max_loops", model.max_loops),
-            " loops: give more, or a larger ", Term("tol"), ".",
-        )  # fmt: skip
-    elif 0 < model.solver_tol < projection.gap and not tied:
-        _warn_unconverged(
-            f"The W-step did not converge: its gap is {projection.gap:.2g}, which should be <= ",
-            Term("solver_tol", model.solver_tol), "; give more iterations, ",
-            Term("solver_max_iter"), ".",
-        )  # fmt: skip
-    if n_distinct < n_asked:
-        warn(
-            f"X has {n_distinct} distinct samples, fewer than ",
-            Term("n_clusters", n_asked), ": each of them is a cluster, and there are no "
-            "others.", category=UnmetWarning, stacklevel=5,
-        )  # fmt: skip
-    selected = model.n_features_selected_
-    if n_asked == 1 and is_auto(model.n_clusters):
-        warn(
-            Term("n_clusters", "auto"), f" found no clusters: {model.cluster_number_.sentence} "
-            "No feature is selected.", stacklevel=5,
-        )  # fmt: skip
-        return
-    if isinstance(model.n_features, str):
-        return
-    if n_asked == 1:
-        warn(
-            Term("n_clusters", 1), " has nothing to tell apart: 0 of ",
-            Term("n_features", model.n_features), " features are selected.", stacklevel=5,
-        )  # fmt: skip
-    elif tied and features_asked is not None and selected < features_asked:
-        warn(
-            Term("n_features", features_asked), f" could not be met: only {selected} features help "
-            "to tell the clusters apart, and all of them are selected.", stacklevel=5,
-        )  # fmt: skip
-    elif tied and features_asked is not None:
-        warn(
-            "No radius selects exactly ", Term("n_features", features_asked), " features, because "
-            f"some enter together (equal or proportional features); the {selected} with the "
-            "largest weights are kept.", stacklevel=5,
-        )  # fmt: skip
-
-
-def _warn_unconverged(*text: str | Term) -> None:
-    warn(*text, category=UnmetWarning, stacklevel=6)
-
-
-class DataMixin:
-    """What estimators share that take data in any storage, with or without names of features."""
-
-    memory_limit: Any
-    n_features_in_: int
-    feature_names_in_: Array
-
-    def _validate(self, X: Any, *, reset: bool) -> Any:
-        """Return checked data; remember (`reset`) or compare features and their names."""
-        known = getattr(self, "feature_names_in_", None)
-        if reset and known is not None:
-            del self.feature_names_in_  # of an earlier fit
-        named = hasattr(X, "var_names")  # AnnData, whose names are compared below
-        with warnings.catch_warnings():
-            if named:
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
-            X, names = check_data(X, self.memory_limit, partial(validate_data, self, reset=reset))
-        if not reset and X.shape[1] != self.n_features_in_:  # data in blocks
-            raise InputError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        if reset:
-            self.n_features_in_ = X.shape[1]
-        if names is not None and reset:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif names is not None and known is not None and list(known) != names:
-            raise InputError(
-                "The features of X are not those that were fitted, or in another order: ",
-                Term("ksparse.tl.predict"), " matches them by name.",
-            )  # fmt: skip
-        return X
 
 
 class PredictionMixin(BatchMixin, UnsureMixin):

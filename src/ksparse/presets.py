@@ -17,6 +17,7 @@ PAPER: dict[str, Any] = {
     "kmeans_criterion": "margin",
     "center": True,
     "max_loops": 10,
+    "min_cluster_size": 1,
     "tol": None,
     "targets": "projection",
     "solver_tol": 0.0,

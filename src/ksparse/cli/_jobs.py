@@ -29,6 +29,7 @@ from ksparse.scverse.fields import (
     is_clustered,
     is_taken,
     read_margins,
+    read_outlying,
     read_set_sizes,
     write_filter,
 )
@@ -230,7 +231,7 @@ def _filter_genes(adata: Any, source: Source, part: Part | None) -> int:
 def cluster(
     opened: Opened, steps: Steps, n_clusters: int, n_features: int | str, seed: int,
     *, with_path: bool = False, layout: str = "tsne", scale: bool = False, max_labels: int = 1,
-    checkpoint: Path | None = None, calibrate: bool = False,
+    min_cluster_size: int = 5, checkpoint: Path | None = None, calibrate: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """Fit, rank genes, lay out cells; return scores if there are labels."""
     from ksparse import tl
@@ -243,7 +244,7 @@ def cluster(
     with steps.step("fit", "clustering"), noted() as notes:
         tl.ksparse(adata, n_clusters, n_features=n_features, random_state=seed, verbose=1,
                    scale=scale, max_labels=max_labels, checkpoint=checkpoint, key_added=KEY,
-                   calibrate=calibrate,
+                   calibrate=calibrate, min_cluster_size=min_cluster_size,
                    known_labels=source.known_column, batch_key=source.batch_column,
                    **options)  # fmt: skip
         taken = is_taken(adata, "rank_genes_groups")  # a ranking of the user is not replaced
@@ -308,6 +309,9 @@ def cell_columns(opened: Opened) -> tuple[list[str], Any]:
     if (sizes := read_set_sizes(adata, KEY)) is not None:
         header.append("set_size")
         columns.append("" if np.isnan(size) else int(size) for size in sizes)
+    if (outlying := read_outlying(adata, KEY)) is not None:
+        header.append("outlying")
+        columns.append(outlying)
     if labels is not None:
         truth, known = label_column(adata, labels)
         header.append(labels)

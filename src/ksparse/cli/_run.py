@@ -59,6 +59,13 @@ RESULTS = ("clusters.csv", "genes.csv", "batches.csv", "result.h5ad", "report.ht
     help="2: detect doublets between clusters.",
 )
 @click.option(
+    "--min-cluster-size",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Cells that would be a smaller cluster are set apart.",
+)
+@click.option(
     "--restrict-to",
     type=GROUPS,
     metavar="COLUMN=GROUP,...",
@@ -135,7 +142,8 @@ def cluster_and_write(
     for flag, name in (("--path", "with_path"), ("--scale", "scale"),
                        ("--calibrate", "calibrate")):  # fmt: skip
         words += [flag] * bool(options.get(name))
-    for flag, name, default in (("--layout", "layout", "tsne"), ("--max-labels", "max_labels", 1)):
+    for flag, name, default in (("--layout", "layout", "tsne"), ("--max-labels", "max_labels", 1),
+                                ("--min-cluster-size", "min_cluster_size", 5)):  # fmt: skip
         words += [flag, options[name]] if options[name] != default else []
     words += ["--seed", options["seed"], "-o", options["output"]]
     command = command_line("run", [data], words)
@@ -148,7 +156,8 @@ def cluster_and_write(
         scores = jobs.cluster(
             opened, steps, k, options["genes"], options["seed"],
             with_path=options["with_path"], layout=options["layout"], scale=options["scale"],
-            max_labels=options["max_labels"], checkpoint=options.get("checkpoint"),
+            max_labels=options["max_labels"], min_cluster_size=options["min_cluster_size"],
+            checkpoint=options.get("checkpoint"),
             calibrate=bool(options.get("calibrate")),
         )  # fmt: skip
         hidden = ("input", "force", "checkpoint")
@@ -221,7 +230,7 @@ def demo(**options: Any) -> None:
     """
     names = ("simulated.h5ad", *RESULTS)
     job = options | {"clusters": 4, "genes": 40, "with_path": True, "layout": "tsne",
-                     "scale": False, "max_labels": 1}  # fmt: skip
+                     "scale": False, "max_labels": 1, "min_cluster_size": 5}  # fmt: skip
     data = options["output"] / names[0]
     with new_folder(options["output"], names, options["force"]) as folder:
         truth = _simulated(folder / names[0], 600, 5000, 4, options["seed"])

@@ -43,6 +43,7 @@ WORDS = {
     "held_out": "--held-out",
     "n_splits": "{} folds",
     "max_labels": "--max-labels",
+    "min_cluster_size": "--min-cluster-size",
     "random_state": "--seed",
     "n_jobs": "--jobs",
     "method": "--layout",

@@ -12,6 +12,7 @@ from ksparse.matrix import Floats, Ints, Matrix
 
 __all__ = [
     "TARGETS",
+    "BalancedTargets",
     "EmbeddingTargets",
     "ProjectionTargets",
     "TargetRule",
@@ -56,6 +57,43 @@ class TargetRule(Protocol):
     def first_weights(self, shape: tuple[int, int]) -> Floats | None:
         """Return the weights from which the first W-step starts (None: any)."""
         ...
+
+
+class BalancedTargets:
+    """An axis for each cluster, on which all clusters have the same sum of squares.
+
+    The targets of the paper are distances in an embedding: there a rare cluster hardly adds to
+    the least squares, and the l1 ball holds features of large clusters only.
+    """
+
+    axis_per_cluster = True
+    monotone = False
+    criterion = "margin"
+
+    def targets(
+        self,
+        matrix: Matrix,
+        embedding: Floats,
+        labels: Ints,
+        n_clusters: int,
+        centres: Floats | None = None,
+    ) -> Floats:
+        """Return indicators of the clusters, centred and divided by the root of their share.
+
+        Rows have a mean square of about 1 over the samples, as those of the embedding have. With
+        fewer components than clusters, the leading components of the targets are taken.
+        """
+        aims = indicator_targets(labels, n_clusters, matrix.sample_weight)
+        share = 1.0 - np.diag(aims)
+        aims /= np.sqrt(n_clusters * np.where(share > 0, share, 1.0))
+        n_components = embedding.shape[1]
+        if n_components < n_clusters:
+            left, length, _ = np.linalg.svd(aims)
+            return np.asarray((left * length)[:, :n_components])
+        return np.pad(aims, ((0, 0), (0, n_components - n_clusters)))
+
+    def first_weights(self, shape: tuple[int, int]) -> None:
+        """Return None: the solution does not depend on where the solver starts."""
 
 
 class EmbeddingTargets:
@@ -142,6 +180,7 @@ def compared_by(rule: TargetRule, criterion: str) -> TargetRule:
 
 
 TARGETS: dict[str, TargetRule] = {
+    "balanced": BalancedTargets(),
     "embedding": EmbeddingTargets(),
     "projection": ProjectionTargets(),
 }

@@ -55,7 +55,7 @@ FITTED = (
     "feature_importances_", "eta_", "gap_",
     "converged_", "n_iter_", "cost_history_", "history_", "starts_", "mean_", "scale_", "n_passes_",
     "n_features_in_", "feature_names_in_", "explained_", "explained_bound_", "_spread",
-    "_sklearn_output_config", "calibration_",
+    "_sklearn_output_config", "calibration_", "outlying_", "unmarked_",
     "batches_", "batch_means_", "batch_mixing_", "batch_support_",
 )  # fmt: skip
 # What they must be. Those that are optional are not in every model, or need not be.
@@ -82,6 +82,8 @@ RULES = {
     "n_iter_": Rule("count", optional=True),
     "n_passes_": Rule("count", optional=True),
     "cost_history_": Rule("number", ("loops",), optional=True),
+    "outlying_": Rule("count", ("outlying",), optional=True),
+    "unmarked_": Rule("count", ("unmarked",), optional=True),
     "batch_means_": Rule("number", ("batches", "selected"), optional=True),
 }
 MIXING = {"counts": Rule("number", ("clusters", "batches"), least=0),
@@ -150,7 +152,7 @@ def read_model(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Any
 def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
     """Raise UnsoundError if fitted attributes are not sound: predictions would be wrong."""
     sizes: dict[str, int] = {}
-    check_stored(fitted, RULES, sizes, may_be_empty=("selected",))
+    check_stored(fitted, RULES, sizes, may_be_empty=("selected", "outlying", "unmarked"))
     for name, rules in TABLES.items():
         if fitted.get(name) is not None:
             check_stored(check_mapping(name, fitted[name]), rules, sizes, within=f"{name}.")
@@ -162,6 +164,10 @@ def check_fitted(n_clusters: int | str, fitted: Mapping[str, Any]) -> None:
     if np.max(fitted["labels_"]) >= sizes["clusters"]:
         raise UnsoundError(f"labels_ holds {np.max(fitted['labels_'])}, which should be < "
                            f"{sizes['clusters']}")  # fmt: skip
+    for name, what in (("outlying_", "samples"), ("unmarked_", "clusters")):
+        if np.max(fitted.get(name, ()), initial=-1) >= sizes[what]:
+            raise UnsoundError(f"{name} holds {np.max(fitted[name])}, which should be < "
+                               f"{sizes[what]}")  # fmt: skip
     if fitted["n_features_in_"] != sizes["features"]:
         raise UnsoundError(f"n_features_in_ is {fitted['n_features_in_']}, which should be "
                            f"{sizes['features']}")  # fmt: skip

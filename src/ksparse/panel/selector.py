@@ -15,6 +15,7 @@ from ksparse._threads import blas_threads
 from ksparse.core.forward import BalancedProblem, balanced_problem, forward_path
 from ksparse.core.y_step import distances
 from ksparse.estimator import KSparse
+from ksparse.fitting import DataMixin
 from ksparse.matrix import Floats, Ints, Matrix, as_matrix
 from ksparse.matrix.bad_data import check_indices
 from ksparse.matrix.sources import (
@@ -26,7 +27,6 @@ from ksparse.matrix.sources import (
 )
 from ksparse.panel._wishes import CLASSES, FEATURES, Wishes, read_classes, read_wishes
 from ksparse.params import NOT_NEGATIVE, SEED, check_integer, is_auto
-from ksparse.prediction import DataMixin
 
 __all__ = ["PanelSelector"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ksparse.report._values import call_text, run_tables, table_rows
+from ksparse.scverse.markers import unmarked_sentence
 from ksparse.scverse.schema import Record, Results
 
 __all__ = ["convergence_text", "story", "tables"]
@@ -55,6 +56,13 @@ def story(
         "Clusters and genes were computed together, by alternating k-means on a sparse projection "
         "of the cells with the estimation of that projection."
     )
+    if n_apart := record.results.n_outlying:
+        text.append(
+            f"{n_apart:,} cell{' was' if n_apart == 1 else 's were'} set apart, being far from all "
+            "others but too few for a cluster."
+        )
+    if sentence := unmarked_sentence(record):
+        text.append(sentence)
     if scores and labels is not None:
         text.append(
             f"Compared with the known labels ({labels}), {scores['accuracy']:.1%} of the {scored} "

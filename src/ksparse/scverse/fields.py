@@ -42,6 +42,7 @@ __all__ = [
     "read_labels",
     "read_layout",
     "read_margins",
+    "read_outlying",
     "read_projection",
     "read_selected",
     "read_set_sizes",
@@ -52,6 +53,7 @@ __all__ = [
     "write_genes",
     "write_layout",
     "write_memberships",
+    "write_outlying",
     "write_ranking",
     "write_sets",
 ]
@@ -60,7 +62,7 @@ Array = NDArray[Any]
 
 # What follows the key in the names of the fields; clusters (obs), the projected cells (obsm),
 # W (varm) and the record (uns) are under the key itself.
-MARGIN, LOG_ODDS, CLUSTERED = "_margin", "_log_odds", "_clustered"
+MARGIN, LOG_ODDS, CLUSTERED, OUTLYING = "_margin", "_log_odds", "_clustered", "_outlying"
 SELECTED, WEIGHT = "_selected", "_weight"
 # Of new cells: p-values, and how many clusters cannot be excluded. The name of cells without any.
 P_VALUES, SET_SIZE, UNASSIGNED = "_p_values", "_set_size", "unassigned"
@@ -68,7 +70,7 @@ CALIBRATION = "_calibration"
 BATCHES, ONE_BATCH = "_batches", "_one_batch"
 MEMBERSHIPS, CONTRIBUTION, FILTER = "_memberships", "_contribution", "_min_cells"
 SUFFIXES = {
-    "obs": ("", MARGIN, LOG_ODDS, CLUSTERED, SET_SIZE),
+    "obs": ("", MARGIN, LOG_ODDS, CLUSTERED, OUTLYING, SET_SIZE),
     "obsm": ("", MEMBERSHIPS, P_VALUES, *(f"_{method}" for method in METHODS)),
     "var": (SELECTED, WEIGHT, ONE_BATCH),
     "varm": ("", CONTRIBUTION),
@@ -174,6 +176,21 @@ def write_cells(
         adata.obs[f"{key}{MARGIN}"] = part.spread(margin, np.nan)
         adata.obs[f"{key}{CLUSTERED}"] = part.chosen
     adata.obsm[key] = projected
+
+
+def write_outlying(
+    adata: AnnData, key: str, outlying: NDArray[np.intp], part: Part | None = None
+) -> None:
+    """Write which cells were set apart from the fit, if any were."""
+    if outlying.size:
+        cells = np.arange(adata.n_obs) if part is None else np.flatnonzero(part.chosen)
+        adata.obs[f"{key}{OUTLYING}"] = np.isin(np.arange(adata.n_obs), cells[outlying])
+
+
+def read_outlying(adata: AnnData, key: str) -> NDArray[np.bool_] | None:
+    """Return which cells were set apart from the fit, or None if none were."""
+    name = f"{key}{OUTLYING}"
+    return np.asarray(adata.obs[name], dtype=bool) if name in adata.obs else None
 
 
 def write_sets(

@@ -18,6 +18,7 @@ __all__ = [
     "order_by_weight",
     "per_gene",
     "top_genes",
+    "unmarked_sentence",
 ]
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,20 @@ def cluster_profiles(
     sums, counts = reduce_rows(X, _sums_and_counts, (columns, n_clusters), labels)
     per_cell = 1.0 / np.maximum(size, 1)[:, None]
     return Clusters(size=size, mean=sums * per_cell, fraction=counts * per_cell)
+
+
+def unmarked_sentence(record: Record) -> str:
+    """Return a sentence about clusters that no selected gene marks; none if all are marked."""
+    marked, n = record.clusters.marked, record.results.n_features
+    if marked is None or np.all(marked) or n == 0:
+        return ""
+    names = [record.cluster_names[c] for c in np.flatnonzero(~np.asarray(marked))]
+    several = len(names) > 1
+    return (
+        f"Cluster{'s' * several} {', '.join(map(repr, names))} {'are' if several else 'is'} marked "
+        f"by none of the {n} selected genes: each has about the same mean in another cluster; "
+        "select more genes, or ask for fewer clusters."
+    )
 
 
 def _sums_and_counts(

@@ -35,6 +35,7 @@ RULES = {
         "n_genes": Rule("count"),
         "normalized": Rule("text"),
         "n_passes": Rule("count", optional=True),
+        "n_outlying": Rule("count", optional=True),
         **{
             name: Rule("number", least=0, optional=True)
             for name in ("explained", "explained_bound")
@@ -45,6 +46,7 @@ RULES = {
         "mean": Rule("number", ("clusters", "genes")),
         "fraction": Rule("number", ("clusters", "genes"), least=0, most=1),
         "name": Rule("text", ("clusters",), optional=True),
+        "marked": Rule("flag", ("clusters",), optional=True),
         "middle": Rule("number", ("clusters", "genes"), optional=True),
     },
     "history": LOOPS,

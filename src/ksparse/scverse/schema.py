@@ -73,6 +73,7 @@ class Results:
     n_passes: int | None = None
     explained: float | None = None
     explained_bound: float | None = None
+    n_outlying: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Clusters:
     """Cells in each cluster, and for each selected gene its mean and share of nonzero values.
 
     `name` has the names of the clusters, where some are classes that were known; `middle`, where
-    genes were centred within batches, the means of the batches of each cluster.
+    genes were centred within batches, the means of the batches; `marked`: which a gene marks.
     """
 
     size: Array
@@ -119,6 +120,7 @@ class Clusters:
     fraction: Array
     name: Array | None = None
     middle: Array | None = None
+    marked: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -55,19 +56,22 @@ class Counts(NamedTuple):
 
 def choose_counts(
     matrix: Matrix,
-    labels: Ints,
+    labelings: Sequence[Ints],
     settings: Settings,
     w_step: WStep,
     judge: Judge | None = None,
 ) -> Counts:
-    """Return how many features the labels of the first start need, and how many to select.
+    """Return how many features the clusters need, and how many to select.
+
+    Of several labelings the one counts whose clusters are explained best on held-out samples, by
+    as many features as are used where few are asked for.
 
     Parameters
     ----------
     matrix : Matrix
         The data.
-    labels : ndarray of int
-        Labels of the first start.
+    labelings : sequence of ndarray of int
+        Labels of the starts.
     settings : Settings
         What was asked for.
     w_step : WStep
@@ -78,6 +82,8 @@ def choose_counts(
     k = settings.n_clusters
     if judge is None:
         judge = Judge(matrix, k, np.random.RandomState(SEED))
+    settled = _least_settled(matrix, w_step.costs)
+    labels = _best_explained(labelings, w_step, judge, settled)
     needed = choose_n_features(matrix, labels, k, w_step, judge)
     asked, few = settings.n_features, settings.few
     if asked is None and settings.always:
@@ -86,8 +92,21 @@ def choose_counts(
     if asked is None:
         return Counts(needed, None)
     if settings.always or asked < needed:
-        return Counts(max(asked, needed, _least_settled(matrix, w_step.costs)), asked)
+        return Counts(max(asked, needed, settled), asked)
     return Counts(asked, None)
+
+
+def _best_explained(
+    labelings: Sequence[Ints], w_step: WStep, judge: Judge, n_features: int
+) -> Ints:
+    """Return the labels that so many features explain best on held-out samples."""
+    if len(labelings) == 1:
+        return labelings[0]
+    free = int(np.count_nonzero(w_step.costs == 0))
+    explained = [
+        judge(labels, w_step, max(n_features, free, 1)).explained.mean() for labels in labelings
+    ]
+    return labelings[int(np.argmax(explained))]
 
 
 def _least_settled(matrix: Matrix, costs: Floats) -> int:
@@ -101,7 +120,7 @@ def choose_n_features(
 ) -> int:
     """Return the smallest number of features that explains the clusters nearly as well as any.
 
-    For the labels of the first start and a grid of numbers of features (5, 7, 9, 12, ... up
+    For the given labels and a grid of numbers of features (5, 7, 9, 12, ... up
     to 400), features are selected on one half of the samples, the targets are regressed on
     them, as the relaxed projection does, and the share of the targets that is explained on
     the other half is measured. One lasso path per half gives all the numbers. The halvings

@@ -39,7 +39,7 @@ __all__ = [
 
 # What "auto" tries. Of equally good ones the first is taken, so the one that involves least
 # chance comes first.
-AUTO_STARTS = ("graph+dense", "spectral+dense", "graph")
+AUTO_STARTS = ("divisive", "graph+dense", "spectral+dense")
 # How many times the tolerance of the labels the selected features may change.
 FEATURE_TOL = 5
 # The tolerance of the labels by which convergence is told where none is given.
@@ -171,8 +171,8 @@ def _fit_prepared(
     counts = Counts(settings.n_features, None)
     if settings.eta is None and (settings.n_features is None or settings.few is not None):
         observer.on_step("number of features")
-        first, w_step = start_labels(0), w_step_for(settings, 1)
-        chosen = once("count", lambda: choose_counts(matrix, first, settings, w_step, judge))
+        given, w_step = [start_labels(i) for i in range(len(starts))], w_step_for(settings, 1)
+        chosen = once("count", lambda: choose_counts(matrix, given, settings, w_step, judge))
         counts = Counts(*chosen)
     problem = prepared.alternation(settings, w_step_for(settings, counts.in_loops))
 
@@ -189,17 +189,17 @@ def _fit_prepared(
         )  # fmt: skip
     else:
         observer.on_step(names[0])
-        first, best = start_labels(0), 0
-        fit = finish(problem, first, certify=True)
-        tried = [Candidate(names[0], first, fit, None)]
+        labels, best = start_labels(0), 0
+        fit = finish(problem, labels, certify=True)
+        tried = [Candidate(names[0], labels, fit, None)]
     if settings.few is not None and counts.after is not None:
         observer.on_step("few features")
         w_step = replace(w_step_for(settings, counts.after), selector=settings.few)
-        given, fit = fit.labels, _narrowed(replace(problem, w_step=w_step), fit)
+        before, fit = fit.labels, _narrowed(replace(problem, w_step=w_step), fit)
         n, scores = fit.projection.selected.size, None
         if judge is not None:  # what is returned is judged, too
             scores = Scores(*once("score", lambda: tuple(judge(fit.labels, w_step, n))))
-        tried[best] = Candidate(names[best], given, fit, scores)
+        tried[best] = Candidate(names[best], before, fit, scores)
     return SearchResult(fit, _table(tried, best, 1.0 if judge is None else judge.ratio))
 
 

@@ -54,11 +54,12 @@ def search(
 
     From every start there are two fits: one loop, which stays close to the labels of the start,
     and loops until labels and features have converged, in which k-means may lead away from
-    clusters that are no balls. The one whose labels the features explain better on held-out
-    samples represents the start. Starts are compared in their order: a later one is taken only if
-    its held-out margins are larger by more than one standard error of the difference, which is
-    corrected for the overlap of the halves, and its clusters are explained no worse. Where the
-    two do not agree, the order decides and not chance.
+    clusters that are no balls. The latter represents the start, unless the labels of the former
+    are explained better by the features on held-out samples, and their margins are no smaller.
+    Starts are compared in their order: a later one is taken only if its held-out margins are
+    larger by more than one standard error of the difference, which is corrected for the overlap
+    of the halves, and its clusters are explained no worse. Where the two do not agree, the order
+    decides and not chance.
 
     The fit that is returned is the one that was judged, with a certified W-step.
 
@@ -112,7 +113,8 @@ def search(
         first = judged(name, labels, None)
         loops = converge(warm, labels)
         last = judged(name, loops.labels, loops)
-        return last if _explained(last) >= _explained(first) else first
+        margin = _margins(first).mean() - _margins(last).mean()
+        return first if _explained(first) > _explained(last) and margin >= 0 else last
 
     tried: list[Candidate] = []
     best = 0

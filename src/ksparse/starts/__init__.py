@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ksparse.starts.base import Embedding, Start, StartData
 from ksparse.starts.dense import DenseStart
+from ksparse.starts.divisive import DivisiveStart
 from ksparse.starts.graph import GraphStart
 from ksparse.starts.kernel import KernelStart
 from ksparse.starts.pca import PCAStart
@@ -24,3 +25,4 @@ register_start("spectral", SpectralStart())
 register_start("spectral_kernel", KernelStart())
 register_start("pca", PCAStart())
 register_start("graph", GraphStart())
+register_start("divisive", DivisiveStart())

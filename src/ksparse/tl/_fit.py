@@ -29,9 +29,10 @@ from ksparse.scverse.fields import (
     write_cells,
     write_genes,
     write_memberships,
+    write_outlying,
 )
 from ksparse.scverse.labels import cluster_names, kept_labels, part_of
-from ksparse.scverse.markers import cluster_profiles
+from ksparse.scverse.markers import cluster_profiles, unmarked_sentence
 from ksparse.scverse.restriction import read_restriction
 from ksparse.scverse.schema import (
     Model,
@@ -136,8 +137,9 @@ def ksparse(
     `.uns[key_added]["results"]` : dict
         n_features, eta, gap (of the last W-step), converged, n_iter, n_cells, n_genes,
         normalized ("log1p" or "no"); for data in a file or a dask array n_passes, how often they
-        were read; for genes that were selected forward (few genes) explained, the share of the
-        clusters that they explain, and explained_bound, that of all candidates.
+        were read; n_outlying, how many cells were set apart; for genes that were selected forward
+        (few genes) explained, the share of the clusters that they explain, and explained_bound,
+        that of all candidates.
     `.uns[key_added]["history"]` : dict of ndarray
         Per loop: cost, labels_changed, n_features, eta, gap.
     `.uns[key_added]["starts"]` : dict of ndarray
@@ -145,12 +147,15 @@ def ksparse(
     `.uns[key_added]["model"]` : dict
         What `tl.predict` needs, of the selected genes only.
     `.uns[key_added]["clusters"]` : dict of ndarray
-        size, and for the selected genes mean and fraction (of cells where the gene is not
+        size, marked (whether a selected gene has another mean there than in every other
+        cluster), and for the selected genes mean and fraction (of cells where the gene is not
         zero) in each cluster.
     `.uns[key_added]["versions"]` : dict of str
         ksparse, numpy, scipy, scikit-learn, numba, anndata, python.
     `.uns[key_added]["encoding"]`, `["version"]`
         Name and version of this record.
+
+    If cells were set apart (see `KSparse.outlying_`) also `.obs[key_added + "_outlying"]` (bool).
 
     With ``n_clusters="auto"`` also `.uns[key_added + "_choose_k"]`: the table of the numbers that
     were tried, recommended and sentence.
@@ -181,7 +186,7 @@ def ksparse(
     >>> adata = ks.simulate.simulate_counts(300, 500, 3, random_state=0).to_anndata()
     >>> ks.tl.ksparse(adata, 3, n_features=20, normalize="log1p", random_state=0)
     >>> adata.obs["ksparse"].value_counts().tolist(), int(adata.var["ksparse_selected"].sum())
-    ([140, 91, 69], 20)
+    ([138, 94, 68], 20)
 
     The cells of cluster 0 once more:
 
@@ -246,6 +251,7 @@ def ksparse(
     names = np.asarray(adata.var_names, dtype=object)[genes].astype(str)
     make_room(adata, key_added)
     write_cells(adata, key_added, model.labels_, projected, model.centroids_, part, clusters)
+    write_outlying(adata, key_added, model.outlying_, part)
     write_genes(adata, key_added, genes, model.weights_)
     if model.max_labels > 1:
         write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_, part)
@@ -254,6 +260,8 @@ def ksparse(
         record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
     write_batches(adata, key_added, model, genes[model.get_support()])
     write_record(adata, key_added, record)
+    if sentence := unmarked_sentence(record):
+        warn(sentence, stacklevel=2)
     if is_auto(n_clusters):
         write_number(adata, key_added + NUMBER, model.cluster_number_)
     if calibrate:
@@ -324,6 +332,7 @@ def _record(
             n_genes=X.shape[1],
             normalized=normalized or "no",
             n_passes=model.n_passes_,
+            n_outlying=int(model.outlying_.size),
             **_explained(model),
         ),
         history=dict(model.history_),
@@ -339,6 +348,7 @@ def _record(
         clusters=replace(
             cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
             middle=middle_of_clusters(model),
+            marked=~np.isin(np.arange(len(model.centroids_)), model.unmarked_),
         ),
         versions=package_versions(),
     )
