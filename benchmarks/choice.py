@@ -43,9 +43,9 @@ def by_order(values, places):
     return best
 
 
-def by_both(table):
+def by_both(table, one_of):
     """The first that none beats by more than a standard error of margins, and explained too."""
-    best, *others = stages(table["explained"])
+    best, *others = one_of(table)
     for place in others:
         explained = [table["explained"][i].mean() for i in (place, best)]
         difference, error = mean_and_error(table["margin"][place] - table["margin"][best])
@@ -59,8 +59,19 @@ def stages(explained):
     return [i + 1 if explained[i + 1].mean() >= explained[i].mean() else i for i in (0, 2, 4)]
 
 
+def converged_unless(table):
+    """Of each start the converged candidate, unless one loop is better by both criteria."""
+    explained, margin = (np.mean(table[what], axis=1) for what in ("explained", "margin"))
+    return [i if explained[i] > explained[i + 1] and margin[i] >= margin[i + 1] else i + 1
+            for i in (0, 2, 4)]  # fmt: skip
+
+
 RULES = {
-    "stage by explained share, start by margin (one standard error) and explained share": by_both,
+    "stage and start by both, margin by one standard error": lambda c: by_both(c, converged_unless),
+    "stage by explained share, start by both, margin by one standard error": lambda c: by_both(
+        c, lambda c: stages(c["explained"])
+    ),
+    "first start, stage by both": lambda c: converged_unless(c)[0],
     "stage by explained share, start by margin, one standard error": lambda c: by_order(
         c["margin"], stages(c["explained"])
     ),

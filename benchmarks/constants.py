@@ -33,6 +33,13 @@ CONSTANTS = {
     "rank (dense start)": ("starts.dense", "RANK", (30, 15, 60)),
     "k-means runs (dense start)": ("starts.dense", "N_INIT", (10, 5, 20)),
     "neighbours (graph start)": ("starts.graph", "N_NEIGHBORS", (15, 8, 30)),
+    "features (divisive start)": ("starts.divisive", "N_FEATURES", (500, 250, 1_000)),
+    "k-means runs (divisive start)": ("starts.divisive", "N_INIT", (10, 5, 20)),
+    "features of a rule (divisive start)": ("starts.divisive", "RULE_FEATURES", (30, 15, 60)),
+    "halvings (divisive start)": ("starts.divisive", "N_HALVINGS", (2, 1, 4)),
+    "ranks (divisive start)": ("starts.divisive", "RANKS", ((5, 10, 20), (5, 10), (5, 10, 20, 40))),
+    "smallest part (divisive start)": ("starts.divisive", "MIN_SIZE", (5, 3, 10)),
+    "part of the mean size": ("fitting", "PART_OF_MEAN", (0.25, 0.125, 0.5)),
 }  # fmt: skip
 
 

@@ -65,6 +65,15 @@ def test_zeisel_with_100_genes(data_folder):
     assert summary(classes, model.labels_)["ari"] >= 0.77
 
 
+def test_every_type_of_30_cells_or_more_is_the_majority_of_a_cluster(data_folder):
+    X, classes, _ = load(data_folder, "baron_mouse")
+    model = KSparse(13, n_features=100, random_state=0).fit(X)
+    names, sizes = np.unique(classes, return_counts=True)
+    counts = np.array([[np.sum((classes == name) & (model.labels_ == c)) for name in names]
+                       for c in range(13)])  # fmt: skip
+    assert set(names[sizes >= 30]) <= set(names[counts.argmax(axis=1)])
+
+
 def test_doublets_get_two_labels_far_more_often_than_singlets(data_folder):
     X, _, _ = load(data_folder, "scsim1_seed1", total=1e6, log=False)
     doublet = anndata.read_h5ad(data_folder / "scsim1_seed1.h5ad").obs["doublet"].to_numpy()

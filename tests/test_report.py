@@ -318,11 +318,13 @@ def test_a_click_at_the_edge_of_a_cell_means_the_cell_that_is_named(visit, page_
     page = visit(page_file)
     page.locator("#cells").scroll_into_view_if_needed()
     box = page.locator("#cells").bounding_box()
-    y = box["y"] + box["height"] / 2
-    named, x = [], box["x"]
+    y, named, x = box["y"] + box["height"] / 2, [], box["x"]
     while len(named) < 300:
         # Into a cell in large steps, back out in small ones: not only whole pixels.
         x += -0.3 if named else 7.0
+        if x > box["x"] + box["width"]:  # no cell on this line
+            x, y = box["x"], y + 5.0
+        assert y < box["y"] + box["height"]
         page.mouse.move(x, y)
         if page.locator("#tip").is_visible():
             named.append((x, page.inner_text("#tip").splitlines()[0]))
@@ -427,11 +429,13 @@ def test_hostile_names_are_shown_and_not_run(visit, hostile_file, n_places):
 
 
 @pytest.mark.filterwarnings("ignore:n_clusters=1")
+@pytest.mark.filterwarnings("ignore:.*marked by none of the")
 @pytest.mark.parametrize("n_clusters", thorough_params([1, 45], [2]))
 def test_few_and_many_clusters_have_a_report_too(visit, simulated, tmp_path, n_clusters):
     adata = simulated.copy()
     adata.obs["some"] = adata.obs["label"].where(np.arange(adata.n_obs) > 9)
-    ks.tl.ksparse(adata, n_clusters, n_features=3, init="pca", normalize="log1p", random_state=0)
+    ks.tl.ksparse(adata, n_clusters, n_features=3, init="pca", min_cluster_size=1,
+                  normalize="log1p", random_state=0)  # fmt: skip
     page = visit(write_report(adata, tmp_path / "r.html", labels="some"))
     assert page.locator("#legend button").count() == n_clusters
     page.select_option("#colour", "label")
@@ -450,6 +454,7 @@ def test_choosing_a_gene_ends_the_highlight_of_a_label(visit, page_file):
 
 
 @pytest.mark.filterwarnings("ignore:Labels and features did not converge")
+@pytest.mark.filterwarnings("ignore:.*marked by none of the")
 def test_a_highlighted_cluster_brings_its_column_into_view(visit, simulated, tmp_path):
     adata = simulated.copy()
     ks.tl.ksparse(adata, 20, n_features=10, init="pca", normalize="log1p", random_state=0)
