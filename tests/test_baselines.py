@@ -173,6 +173,7 @@ def test_simlr_on_the_data_of_its_authors(reference):
     assert adjusted_rand_score(r, found) > 0.95
 
 
+@pytest.mark.thorough
 def test_simlr_on_simulated_cells(data_folder):
     anndata = pytest.importorskip("anndata")
     adata = anndata.read_h5ad(data_folder / "scsim1_seed1.h5ad")

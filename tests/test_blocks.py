@@ -267,6 +267,7 @@ def test_tl_works_on_files(tmp_path, kind, normalize, m):
 
 
 @pytest.mark.parametrize("m", thorough_params([150], [400]))
+@pytest.mark.thorough
 def test_paths_and_stability_work_on_files(tmp_path, m):
     X = make(m=m)
     stored = store(X, tmp_path, "h5ad-csr")
@@ -279,6 +280,7 @@ def test_paths_and_stability_work_on_files(tmp_path, m):
 
 
 @pytest.mark.parametrize("kind", thorough_params(["h5ad-csr"], ["h5ad-dense", "zarr-csr"]))
+@pytest.mark.thorough
 def test_several_processes_open_the_file_themselves(tmp_path, kind):
     stored = store(make(m=300, d=200), tmp_path, kind)
     common = {"random_state": 0, "memory_limit": LIMIT}

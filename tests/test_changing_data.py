@@ -131,6 +131,7 @@ def test_a_changed_first_block_is_seen():
     refused(blocks.first)
 
 
+@pytest.mark.thorough
 def test_workers_of_a_cluster_tell_of_changes(dense, tmp_path):
     distributed = pytest.importorskip("distributed")
 

@@ -93,6 +93,7 @@ def test_a_damaged_step_is_done_again(reference, tmp_path, data):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 @pytest.mark.parametrize("moments", thorough_params([[3]], [[1, 5], [1, 2, 4, 5, 6]]))
+@pytest.mark.thorough
 def test_a_run_that_is_killed_again_and_again_ends_the_same(reference, tmp_path, moments):
     np.save(tmp_path / "X.npy", X)
     words = [sys.executable, "-c", PROGRAM, str(tmp_path / "X.npy"), str(tmp_path / "c"),

@@ -682,6 +682,7 @@ def test_messages_are_in_the_words_of_the_shell(
 @pytest.mark.parametrize(
     "words", thorough_params([["run", "--genes", "5"]], [["path", "--genes", "5,6"]]), ids=" ".join
 )
+@pytest.mark.thorough
 def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path, words):
     command, *options = words
     process = start(command, cells, "-k", 3, *options, "-o", tmp_path / "out")
@@ -700,6 +701,7 @@ def test_output_to_a_closed_pipe_is_no_fault(cells, tmp_path, words):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_bar_is_shown_on_a_terminal_only(cells, tmp_path, capfd):
     pty = pytest.importorskip("pty")
     import fcntl

@@ -181,6 +181,7 @@ def test_the_same_seed_gives_the_same_result(seed):
 @pytest.mark.parametrize(
     "kinds", thorough_params(["X, sp.csr_array(X)"], ["X, sp.csr_array(X), sp.csc_array(X)"])
 )
+@pytest.mark.thorough
 def test_one_and_two_threads_give_the_same_result(kinds):
     code = f"""
 import sys; sys.path.insert(0, "tests")

@@ -52,6 +52,7 @@ QUICK = ["large fit"]
 
 
 @pytest.mark.parametrize("name", thorough_params(QUICK, [n for n in WORK if n not in QUICK]))
+@pytest.mark.thorough
 def test_nothing_hangs_in_a_forked_process(name):
     program = START.replace("{work}", WORK[name])
     more = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}

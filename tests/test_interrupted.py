@@ -53,6 +53,7 @@ pytestmark = pytest.mark.usefixtures("interruptible")
         [("SIGINT,SIGTERM,SIGKILL", 12), ("SIGINT", 50), ("SIGTERM", 50), ("SIGKILL", 50)],
     ),
 )
+@pytest.mark.thorough
 def test_random_moments(names, count):
     # One thread of OpenMP: its threads do not survive the fork by which the runs are started.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -67,6 +67,7 @@ def test_many_fits_leave_memory_flat(n, max_loops, n_full):
 
 
 @pytest.mark.parametrize(("n_seeds", "n_times"), thorough_params([(1, 4)], [(4, 2)]))
+@pytest.mark.thorough
 def test_eight_threads_at_once_give_what_one_gives(n_seeds, n_times):
     sizes = (80, 60, 50)
     wide = make_clusters(0, sizes, n_features=200, shift=4.0)[0]
@@ -118,6 +119,7 @@ def test_warnings_as_errors_find_nothing(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_works_in_a_jupyter_kernel():
     pytest.importorskip("ipykernel")
     from jupyter_client.manager import start_new_kernel

@@ -327,6 +327,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.thorough
 def test_the_environment_variable_for_threads_does_not_change_a_bit():
     digests = {
         subprocess.run(

@@ -93,6 +93,7 @@ def test_a_command_executes_nothing_from_the_current_folder(hostile, cells, tmp_
     assert names(hostile) == []
 
 
+@pytest.mark.thorough
 def test_processes_of_a_comparison_execute_nothing_from_it(hostile, cells):
     run = {"data": str(cells), "preparation": "raw", "method": "pca", "seed": 0}
     done = running._run_in_process(run | {"label_column": "label"}, 300)
@@ -162,6 +163,7 @@ def runs(pid):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 @pytest.mark.parametrize(("program", "count"), [(COMPARES, 1), (WORKS, 2)], ids=["run", "jobs"])
+@pytest.mark.thorough
 def test_children_end_when_their_parent_is_killed(tmp_path, program, count):
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "sitecustomize.py").write_text(SLOW)
@@ -283,6 +285,7 @@ def test_results_that_appear_during_a_run_are_kept(kind, cells, tmp_path, monkey
 
 
 @pytest.mark.parametrize("kind", thorough_params(["file"], ["folder"]))
+@pytest.mark.thorough
 def test_of_two_that_start_at_once_one_wins(kind, cells, tmp_path):
     place = tmp_path / "out.h5ad"
     words = [sys.executable, "-m", "ksparse", *map(str, words_for(kind, cells, place))]
@@ -356,6 +359,7 @@ np.save(sys.argv[1], model.labels_)
 """
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_used_by_one_process(tmp_path):
     X = make_clusters()[0]
     np.save(tmp_path / "X.npy", X)

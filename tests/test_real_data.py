@@ -86,6 +86,7 @@ def test_doublets_get_two_labels_far_more_often_than_singlets(data_folder):
 
 
 @pytest.mark.parametrize("n_subsamples", thorough_params([10], [50]))
+@pytest.mark.thorough
 def test_stable_features_of_simulated_cells_are_markers(data_folder, n_subsamples):
     X, _, markers = load(data_folder, "scsim1_seed1", total=1e6, log=False)
     found = stability_selection(X, 4, 40, n_subsamples=n_subsamples, random_state=0)

@@ -338,6 +338,7 @@ def table(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.thorough
 def test_the_shell_clusters_some_groups(grouped, alone, tmp_path, capsys):
     grouped.write_h5ad(tmp_path / "cells.h5ad")
     words = ["run", tmp_path / "cells.h5ad", "-k", 2, "--genes", 12, "--path", "--min-cells", 1]

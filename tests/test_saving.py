@@ -174,6 +174,7 @@ sys.stdout.buffer.write(model.predict_proba(np.load(sys.argv[2])).tobytes())
 """
 
 
+@pytest.mark.thorough
 def test_loads_in_another_process_with_the_core_dependencies_alone(tmp_path):
     model = fitted()
     model.save(tmp_path / "m")

@@ -59,6 +59,7 @@ def test_the_table_lists_features_by_frequency(data, found):
 
 
 @pytest.mark.parametrize("n_subsamples", thorough_params([4], [20]))
+@pytest.mark.thorough
 def test_the_result_does_not_depend_on_the_number_of_processes(data, n_subsamples):
     found, again = (
         stability_selection(

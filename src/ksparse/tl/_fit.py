@@ -225,8 +225,7 @@ def ksparse(
     X, normalized = read_expression(adata, layer, normalize, cells=cells, **reading)
     others = None
     if part is not None and not part.chosen.all():  # before the fit: they may hold bad values
-        rest = np.flatnonzero(~part.chosen)
-        others = other_expression(adata, layer, normalized, rest, **reading)
+        others = other_expression(adata, layer, normalized, np.flatnonzero(~part.chosen), **reading)
     model = KSparse(
         n_clusters, n_features=n_features, random_state=random_state, verbose=verbose, **options
     )
@@ -255,9 +254,7 @@ def ksparse(
     write_genes(adata, key_added, genes, model.weights_)
     if model.max_labels > 1:
         write_memberships(adata, key_added, model.memberships_, model.membership_log_odds_, part)
-    record = _record(model, X, names, params, normalized)
-    if clusters is not None:
-        record = replace(record, clusters=replace(record.clusters, name=np.array(clusters)))
+    record = _record(model, X, names, params, normalized, clusters)
     write_batches(adata, key_added, model, genes[model.get_support()])
     write_record(adata, key_added, record)
     if sentence := unmarked_sentence(record):
@@ -318,6 +315,7 @@ def _record(
     names: NDArray[np.str_],
     params: dict[str, Any],
     normalized: str | None,
+    clusters: list[str] | None,
 ) -> Record:
     chosen = np.flatnonzero(model.get_support())
     return Record(
@@ -347,6 +345,7 @@ def _record(
         ),
         clusters=replace(
             cluster_profiles(X, chosen, model.labels_, len(model.centroids_)),
+            name=None if clusters is None else np.array(clusters),
             middle=middle_of_clusters(model),
             marked=~np.isin(np.arange(len(model.centroids_)), model.unmarked_),
         ),
