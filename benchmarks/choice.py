@@ -26,6 +26,7 @@ class Recorder(fitting.Judge):
     """A judge that remembers what it was asked."""
 
     calls: ClassVar[list] = []
+    kept: ClassVar[list] = []
 
     def __call__(self, labels, w_step, n_selected):
         scores = super().__call__(labels, w_step, n_selected)
@@ -88,15 +89,22 @@ RULES = {
 }
 
 
+def recorded(*args, **options):
+    """The search, of which alone the judge remembers what it was asked."""
+    Recorder.calls = []
+    found = searching.search(*args, **options)
+    Recorder.kept = Recorder.calls
+    return found
+
+
 def candidates(name):
     X, classes, k, _ = load(name)
-    Recorder.calls = []
     numbers = count()
     # Equal candidates are judged once in a fit; here all of them are wanted.
     searching._in_order = lambda labels: np.array([next(numbers)])
-    fitting.Judge = Recorder
+    fitting.Judge, fitting.search = Recorder, recorded
     KSparse(k, n_features="auto" if name in WIDE else 100, random_state=0).fit(X)
-    labels, scores = zip(*Recorder.calls, strict=True)
+    labels, scores = zip(*Recorder.kept, strict=True)
     alike = np.array([[adjusted_rand_score(a, b) for a in labels] for b in labels])
     table = {what: np.array([getattr(score, what) for score in scores])
              for what in ("margin", "explained", "agreement")}  # fmt: skip
