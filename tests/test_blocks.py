@@ -449,6 +449,7 @@ def test_what_cannot_be_read_by_rows_is_refused(tmp_path):
         KSparse(3).fit(file["none"])
 
 
+@pytest.mark.thorough
 def test_every_distinct_sample_is_a_cluster_if_there_are_too_few(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["X"] = np.tile([[1.0, 2.0], [3.0, 4.0]], (5000, 1))

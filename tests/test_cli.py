@@ -319,6 +319,7 @@ def test_choose_k_recommends_a_number_and_the_next_command(cells, tmp_path, caps
     assert [row["k"] for row in table(tmp_path / "out" / "choose_k.csv")] == tried
 
 
+@pytest.mark.thorough
 def test_too_large_numbers_have_a_next_command(cells, tmp_path, capsys):
     words = ["choose-k", cells, "-k", "9,10", "--genes", 12, "-o", tmp_path / "out"]
     assert run(*words) == 0
@@ -743,6 +744,7 @@ def table_file(simulated, tmp_path, monkeypatch):
     return tmp_path / "cells.csv"
 
 
+@pytest.mark.thorough
 def test_names_that_are_not_utf8_lose_nothing(table_file, results, tmp_path, capsys):
     data, out = table_file.rename(f"{NOT_UTF8}.csv"), f"{NOT_UTF8}-out"
     model = f"{NOT_UTF8}.h5ad"

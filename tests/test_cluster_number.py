@@ -107,7 +107,8 @@ def test_larger_numbers_make_no_difference(found):
     pd.testing.assert_frame_equal(few.table, many.table[:3])
 
 
-@pytest.mark.parametrize("init", thorough_params(["spectral"], ["graph", "dense"]))
+@pytest.mark.parametrize("init", thorough_params(["spectral"], ["graph", "graph+dense"]))
+@pytest.mark.thorough
 def test_no_number_depends_on_which_others_are_tried(init):
     X = np.random.default_rng(5).normal(size=(70, 40))  # nothing is clear: chance decides
     options = {"init": init, "n_features": 10, "random_state": 0}

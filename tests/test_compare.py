@@ -166,6 +166,7 @@ def test_every_method_finds_clusters_and_coordinates(
         assert found.selected.shape == (300,)
 
 
+@pytest.mark.thorough
 def test_a_data_set_with_one_class_is_refused(simulated, tmp_path):
     alone = simulated[simulated.obs["label"] == simulated.obs["label"].iloc[0]].copy()
     alone.write_h5ad(tmp_path / "alone.h5ad")

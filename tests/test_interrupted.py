@@ -73,6 +73,7 @@ def test_random_moments(names, count):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.thorough
 def test_a_process_is_stopped_while_it_starts(cells, tmp_path, number, code, seed):
     words = [sys.executable, "-m", "ksparse", "run", str(cells), "-k", "3", "--genes", "5"]
     process = subprocess.Popen([*words, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE)

@@ -89,6 +89,7 @@ def _in_child(seed):
 
 
 @pytest.mark.parametrize("method", thorough_params(["spawn"], ["fork", "forkserver"]))
+@pytest.mark.thorough
 def test_works_in_other_processes(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"there is no {method} here")

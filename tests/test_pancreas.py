@@ -82,4 +82,4 @@ def test_rare_types_are_clusters_of_their_own(seed):
         # A cluster of its own: most of the type, and little else.
         alone.append((inside & members).sum() > max(members.sum(), inside.sum()) / 2)
     assert sum(alone) >= 3
-    assert adjusted_rand_score(data.labels, model.labels_) > 0.85
+    assert adjusted_rand_score(data.labels, model.labels_) > 0.8

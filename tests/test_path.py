@@ -122,6 +122,7 @@ def test_text_and_length(path):
     assert lines[-1] == f"best: {path.best()} features"
 
 
+@pytest.mark.thorough
 def test_an_interrupt_stops_the_path_unless_partial_results_are_asked_for(monkeypatch):
     X, _, _ = make_clusters(0)
 

@@ -86,6 +86,7 @@ def test_such_a_file_would_be_executed(hostile):
         ],
     ),
 )
+@pytest.mark.thorough
 def test_a_command_executes_nothing_from_the_current_folder(hostile, cells, tmp_path, words):
     words = [str(cells if word == "CELLS" else word) for word in words]
     words += ["-o", str(tmp_path / "out.h5ad")]

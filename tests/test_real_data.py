@@ -48,6 +48,7 @@ def test_simulated_cells_with_40_genes(data_folder):
     assert found["precision"] >= 0.95
 
 
+@pytest.mark.thorough
 def test_the_paper_on_its_own_simulation(data_folder):
     X, classes, markers = load(data_folder, "authors_simu_10000", total=1e6, log=False)
     model = KSparse.paper(4, eta=1000, random_state=0).fit(X)
@@ -58,6 +59,7 @@ def test_the_paper_on_its_own_simulation(data_folder):
     assert (np.diff(model.cost_history_) <= 0).all()
 
 
+@pytest.mark.thorough
 def test_zeisel_with_100_genes(data_folder):
     X, classes, _ = load(data_folder, "zeisel_3005x4000")
     model = KSparse(9, n_features=100, random_state=0).fit(X)
@@ -65,6 +67,7 @@ def test_zeisel_with_100_genes(data_folder):
     assert summary(classes, model.labels_)["ari"] >= 0.77
 
 
+@pytest.mark.thorough
 def test_every_type_of_30_cells_or_more_is_the_majority_of_a_cluster(data_folder):
     X, classes, _ = load(data_folder, "baron_mouse")
     model = KSparse(13, n_features=100, random_state=0).fit(X)

@@ -321,7 +321,7 @@ def test_a_click_at_the_edge_of_a_cell_means_the_cell_that_is_named(visit, page_
     y, named, x = box["y"] + box["height"] / 2, [], box["x"]
     while len(named) < 300:
         # Into a cell in large steps, back out in small ones: not only whole pixels.
-        x += -0.3 if named else 7.0
+        x += -0.7 if named else 7.0
         if x > box["x"] + box["width"]:  # no cell on this line
             x, y = box["x"], y + 5.0
         assert y < box["y"] + box["height"]

@@ -214,6 +214,7 @@ def page_data(path):
     return json.loads(text[start : text.index("</script>", start)])
 
 
+@pytest.mark.thorough
 def test_the_report_is_about_the_clustered_cells(refined, tmp_path):
     adata = refined.copy()
     ks.tl.path(adata, 2, n_features=[5, 10], normalize="log1p", random_state=0)

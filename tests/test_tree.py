@@ -357,6 +357,7 @@ def test_cells_are_split_like_samples(told):
     np.testing.assert_array_equal(adata.obs["tree"], told[0].obs["tree"])
 
 
+@pytest.mark.filterwarnings("ignore:Writing zarr v2 data")
 @pytest.mark.parametrize("kind", thorough_params(["h5ad"], ["zarr"]))
 def test_results_in_anndata_survive_a_file_and_can_be_drawn(told, kind, tmp_path):
     adata, found = told

@@ -73,13 +73,14 @@ def model(data):
 @pytest.mark.parametrize("alpha", thorough_params([0.1], [0.05, 0.3]))
 @pytest.mark.parametrize("tails", thorough_params([False], [True]))
 @pytest.mark.parametrize("shift", thorough_params([4.0], [2.5]))
-def test_sets_hold_the_cluster_as_often_as_promised(alpha, tails, shift):
+@pytest.mark.parametrize("targets", thorough_params(["embedding"], ["balanced"]))
+def test_sets_hold_the_cluster_as_often_as_promised(alpha, tails, shift, targets):
     """The mean over calibrations, which are random, too; of every cluster by itself."""
     n_seeds, held = examples(4, 16), []
     for seed in range(n_seeds):
         X, labels = draw(seed, 1500, shift=shift, tails=tails)
         new, new_labels = draw(1000 + seed, 5000, shift=shift, tails=tails)
-        model = fitted(X, init=labels, max_loops=1).calibrate(X)
+        model = fitted(X, init=labels, max_loops=1, targets=targets).calibrate(X)
         own = own_column(model, labels, new_labels)
         inside = model.predict_set(new, alpha)[np.arange(own.size), own]
         held.append([inside.mean(), *(inside[new_labels == c].mean() for c in range(4))])
@@ -88,7 +89,11 @@ def test_sets_hold_the_cluster_as_often_as_promised(alpha, tails, shift):
     # The sizes of the clusters bound how exact their own coverage can be.
     sizes = 1500 * n_seeds * np.array(SHARES)
     error = np.sqrt(alpha * (1 - alpha) / sizes)
-    assert (np.abs(np.array(by_class) - (1 - alpha)) < 0.02 + 3 * error).all()
+    excess = np.array(by_class) - (1 - alpha)
+    assert (excess > -0.02 - 3 * error).all()
+    # Balanced targets: in heavy tails the sets may hold a rare cluster more often (95 % of 90 %).
+    checked = slice(None) if targets == "embedding" or not tails else slice(3)
+    assert (excess < 0.02 + 3 * error)[checked].all()
     assert min(by_class) > 1 - alpha - 0.02 - 2 * error.max()
 
 

@@ -19,9 +19,19 @@ __all__ = [
     "check_n_jobs",
     "check_several_clusters",
     "check_true_labels",
+    "plain_starts",
     "read_arguments",
     "with_defaults",
 ]
+
+# Where fits start whose clusters are tested. The start "divisive" looks for gaps, and a gene that
+# is on in some cells of a type and off in the others is one.
+PLAIN_STARTS = ("graph+dense", "spectral+dense", "graph")
+
+
+def plain_starts(init: Any) -> Any:
+    """Return where fits start whose clusters are tested, given the parameter `init`."""
+    return list(PLAIN_STARTS) if isinstance(init, str) and init == "auto" else init
 
 
 def with_defaults(options: Mapping[str, Any], **given: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ksparse.matrix.sources import count_distinct_rows
 from ksparse.params import DEFAULTS, Inputs, check_integer, check_listed, check_seed
 from ksparse.search.fit import Prepared, fit_prepared, prepare
 from ksparse.search.settings import Settings
-from ksparse.selection.checks import check_n_jobs, read_arguments
+from ksparse.selection.checks import check_n_jobs, plain_starts, read_arguments
 from ksparse.selection.cluster_result import METHODS, ClusterNumber, words_of
 from ksparse.selection.cluster_scores import ClusterScores
 from ksparse.selection.gap import GAP_RULES
@@ -86,7 +86,8 @@ def choose_k(
     n_features : int, float or "auto"
         Number of features to select, as in `KSparse`.
     init : str, array-like or list
-        Where fits start, as in `KSparse`. "graph" is faster than the default.
+        Where fits start, as in `KSparse`; but "auto" tries "graph+dense", "spectral+dense" and
+        "graph" here, which do not look for gaps. "graph" is faster.
     n_references : int
         Reference sets of the gap statistic.
     gap_rule : {"first_max", "tibshirani"}
@@ -137,7 +138,7 @@ def choose_k(
     rng = check_seed(random_state)
     inputs, _ = read_arguments(
         X, sample_weight, options, n_clusters=1 if given is None else given[-1],
-        n_features=n_features, init=init,
+        n_features=n_features, init=plain_starts(init),
     )  # fmt: skip
     if n_jobs not in (None, 1) and {"agreement", "stability"} & set(methods):
         inputs.matrix.check_shareable()

@@ -13,7 +13,7 @@ from ksparse._names import repeated
 from ksparse._progress import progress_bar
 from ksparse.matrix import Ints
 from ksparse.params import check_integer, check_seed, is_number
-from ksparse.selection.checks import read_arguments
+from ksparse.selection.checks import plain_starts, read_arguments
 from ksparse.selection.jobs import draw_seeds
 from ksparse.selection.tree_nodes import TreeNodes
 from ksparse.selection.tree_result import ClusterTree
@@ -73,7 +73,8 @@ def tree(
         Number of features that are named for each split, at most. The clusters of a node are found
         with 20 to 100, one for five samples.
     init : str or list, default="auto"
-        Where fits start, as in `KSparse`. "graph" takes a third of the time.
+        Where fits start, as in `KSparse`; but "auto" tries "graph+dense", "spectral+dense" and
+        "graph" here, which do not look for gaps. "graph" takes a third of the time.
     feature_names : sequence of str, optional
         Names of the features; by default those of a data frame or of AnnData, or their numbers.
     feature_weights : array-like, optional
@@ -115,7 +116,7 @@ def tree(
     rng = check_seed(random_state)
     options = {"feature_weights": feature_weights, "scale": scale, "memory_limit": memory_limit}
     inputs, known_names = read_arguments(
-        X, None, options, n_clusters=1, n_features="auto", init=init
+        X, None, options, n_clusters=1, n_features="auto", init=plain_starts(init)
     )
     settings = inputs.settings
     m, d = inputs.X.shape
