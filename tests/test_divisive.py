@@ -33,7 +33,7 @@ def test_clusters_of_a_few_samples_are_found_beside_large_ones(seed):
     assert adjusted_rand_score(labels, found) > 0.98
     for cluster in (3, 4):  # of twelve and eight samples
         own = np.bincount(found[labels == cluster]).argmax()
-        assert (found[labels == cluster] == own).sum() >= 6
+        assert (found[labels == cluster] == own).mean() > 0.5
         assert (labels[found == own] == cluster).mean() > 0.5
 
 
